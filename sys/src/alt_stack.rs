@@ -95,7 +95,9 @@ impl AltStack {
 
     fn install_by(road: GuardRoad) -> Result<AltStack, AltStackError> {
         let page = page_bytes();
-        let usable = (rustix::param::linux_minsigstksz() + HANDLER_BYTES)
+        // SAFETY: because getauxval takes a number and only reads; 0 where the kernel says nothing; holds without end.
+        let kernel_bytes = unsafe { libc::getauxval(libc::AT_MINSIGSTKSZ) } as usize;
+        let usable = (kernel_bytes + HANDLER_BYTES)
             .max(STACK_BYTES_MIN)
             .next_multiple_of(page);
         let mapping = Mapping::reserve(page + usable).map_err(AltStackError::Map)?;

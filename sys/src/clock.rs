@@ -122,15 +122,17 @@ mod tests {
     fn the_rate_of_the_counter_agrees_with_the_clock() {
         let rate = ticks_per_us();
         assert_eq!(rate, ticks_per_us(), "the rate is measured once");
-        let start_ns = monotonic_ns();
+        // Read the counter inside a bracket of clock reads at both ends: whatever delay strikes widens a bracket.
+        let before_start_ns = monotonic_ns();
         let start = ticks();
-        while monotonic_ns() - start_ns < 20_000_000 {
-            core::hint::spin_loop();
+        let after_start_ns = monotonic_ns();
+        let mut before_end_ns = after_start_ns;
+        while before_end_ns - after_start_ns < 20_000_000 {
+            before_end_ns = monotonic_ns();
         }
-        // Read the counter inside a bracket of clock reads: whatever delay strikes, it widens the bracket.
-        let low_us = (monotonic_ns() - start_ns) / 1_000;
         let elapsed_us = (ticks() - start) / rate;
-        let high_us = (monotonic_ns() - start_ns) / 1_000;
+        let low_us = (before_end_ns - after_start_ns) / 1_000;
+        let high_us = (monotonic_ns() - before_start_ns) / 1_000;
         assert!(elapsed_us >= low_us * 8 / 10, "{elapsed_us} below {low_us}");
         assert!(
             elapsed_us <= high_us * 12 / 10,

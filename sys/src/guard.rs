@@ -187,7 +187,7 @@ impl VmaBudget {
 /// Nothing alive may lie in the range, now or later: no reference, no value still to be read.
 ///
 /// # Errors
-/// [`GuardError`]; nothing was changed then.
+/// [`GuardError`]; the budget is as before.
 ///
 /// # Panics
 /// If the range is empty, not whole pages, or not in the mapping.

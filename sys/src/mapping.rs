@@ -4,7 +4,7 @@
 //! not count against overcommit, and `MADV_NOHUGEPAGE`, so that touching one page of a stack does not bring 2 MiB.
 //!
 //! # Safety
-//! `unsafe` for `madvise(MADV_DONTNEED)`, which discards memory. A mapping hands out addresses only, never references;
+//! `unsafe` for `sysconf`, and for `madvise(MADV_DONTNEED)`, which discards memory. A mapping hands out addresses only, never references;
 //! whoever makes references of them answers for what [`Mapping::release`] is told.
 #![allow(unsafe_code)]
 
@@ -19,10 +19,13 @@ use memmap2::{Advice, MmapOptions, MmapRaw, UncheckedAdvice};
 use crate::guard::VmaBudget;
 use crate::limits;
 
-/// `sysconf(_SC_PAGESIZE)`: bytes of a page, a power of two.
+/// `sysconf(_SC_PAGESIZE)`: bytes of a page, a power of two. The C library has it from the process's start, so unlike the
+/// auxiliary vector read anew it needs no `/proc`.
 #[inline]
 pub fn page_bytes() -> usize {
-    rustix::param::page_size()
+    // SAFETY: because sysconf takes a number and only reads; holds without end.
+    let bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    bytes as usize
 }
 
 /// `bytes` rounded up to whole pages; `None` if that does not fit.
@@ -126,10 +129,24 @@ impl From<MapError> for io::Error {
 /// ```
 #[derive(Debug)]
 pub struct Mapping {
+    // Fields drop in this order: first the memory is unmapped, then the budget gets back what its guards cost.
     raw: MmapRaw,
-    /// Mappings drawn from `budget` for guards in this one; only the guard room adds to it.
-    charged: AtomicUsize,
-    budget: OnceLock<&'static VmaBudget>,
+    charge: Charge,
+}
+
+/// Kernel mappings that guards in one [`Mapping`] have drawn from a budget; given back on drop.
+#[derive(Debug, Default)]
+struct Charge {
+    count: AtomicUsize,
+    payer: OnceLock<&'static VmaBudget>,
+}
+
+impl Drop for Charge {
+    fn drop(&mut self) {
+        if let Some(payer) = self.payer.get() {
+            payer.give_back(*self.count.get_mut());
+        }
+    }
 }
 
 impl Mapping {
@@ -164,8 +181,7 @@ impl Mapping {
         }
         Ok(Mapping {
             raw,
-            charged: AtomicUsize::new(0),
-            budget: OnceLock::new(),
+            charge: Charge::default(),
         })
     }
 
@@ -231,23 +247,13 @@ impl Mapping {
     /// If another budget was charged before: one mapping has one payer.
     #[track_caller]
     pub(crate) fn charge(&self, budget: &'static VmaBudget, count: usize) {
-        let payer = self.budget.get_or_init(|| budget);
+        let payer = self.charge.payer.get_or_init(|| budget);
         assert!(
             core::ptr::eq(*payer, budget),
             "a mapping is charged to one budget only"
         );
         // Relaxed: a count, read again only by the drop, which has the mapping to itself.
-        self.charged.fetch_add(count, Relaxed);
-    }
-}
-
-impl Drop for Mapping {
-    /// `munmap`, by the field's own drop right after this; the budget gets back what the guards cost. The order lets a
-    /// competitor be promised a mapping a moment before it is free; the budget's reserve covers that moment.
-    fn drop(&mut self) {
-        if let Some(budget) = self.budget.get() {
-            budget.give_back(*self.charged.get_mut());
-        }
+        self.charge.count.fetch_add(count, Relaxed);
     }
 }
 
@@ -364,8 +370,31 @@ mod tests {
         touch(&mapping, 512 << 20);
         assert!(crate::memory::resident_bytes().unwrap() < resident + (1 << 20));
         assert!(crate::memory::address_space_bytes().unwrap() >= before + (1 << 30));
+        let flags = vm_flags(mapping.base() as usize);
+        assert!(flags.contains(&"nh".to_owned()), "no huge pages: {flags:?}");
+        assert!(flags.contains(&"nr".to_owned()), "no reserve: {flags:?}");
         drop(mapping);
         assert!(crate::memory::address_space_bytes().unwrap() < before + (1 << 30));
+    }
+
+    /// `VmFlags` of the mapping that contains `address`.
+    fn vm_flags(address: usize) -> Vec<String> {
+        let smaps = std::fs::read_to_string("/proc/self/smaps").unwrap();
+        let mut inside = false;
+        for line in smaps.lines() {
+            let bounds = line.split(' ').next().unwrap().split_once('-');
+            let bounds = bounds.and_then(|(start, end)| {
+                let start = usize::from_str_radix(start, 16).ok()?;
+                Some(start..usize::from_str_radix(end, 16).ok()?)
+            });
+            if let Some(bounds) = bounds {
+                inside = bounds.contains(&address);
+            }
+            if let Some(flags) = line.strip_prefix("VmFlags:").filter(|_| inside) {
+                return flags.split_whitespace().map(str::to_owned).collect();
+            }
+        }
+        panic!("{address:#x} is not mapped");
     }
 
     #[test]

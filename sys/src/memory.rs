@@ -50,7 +50,8 @@ pub fn thread_count() -> io::Result<usize> {
 /// Those of reading `/proc`.
 pub fn vma_count() -> io::Result<usize> {
     let mut maps = File::open("/proc/self/maps")?;
-    let mut block = vec![0_u8; 64 * 1024];
+    // On the stack: asked when no mapping is left, where an allocation might be one too many. The kernel fills a page a time.
+    let mut block = [0_u8; 4096];
     let mut lines = 0;
     loop {
         match maps.read(&mut block) {

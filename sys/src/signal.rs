@@ -206,6 +206,12 @@ fn default_does_nothing(signal: c_int) -> bool {
     )
 }
 
+/// A handler reads its [`Previous`] from a static, on any thread.
+const _: fn() = || {
+    fn shared<T: Send + Sync + Copy>() {}
+    shared::<Previous>();
+};
+
 #[cfg(test)]
 #[path = "signal_tests.rs"]
 mod tests;
