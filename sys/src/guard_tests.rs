@@ -49,11 +49,29 @@ fn kernel_writes(mapping: &Mapping, offset: usize) -> Result<(), i32> {
     }
 }
 
+/// Whether the kernel can read the byte at `offset`: `write` of it into a pipe.
+fn kernel_reads(mapping: &Mapping, offset: usize) -> Result<(), i32> {
+    let (_reader, writer) = std::io::pipe().unwrap();
+    assert!(offset < mapping.len());
+    // SAFETY: because the byte lies in a mapping that the test alone knows; until the call returns.
+    let written = unsafe {
+        libc::write(
+            std::os::fd::AsRawFd::as_raw_fd(&writer),
+            mapping.base().add(offset).cast(),
+            1,
+        )
+    };
+    match written {
+        1 => Ok(()),
+        _ => Err(crate::errno::last()),
+    }
+}
+
 #[test]
 fn a_touch_of_the_guard_kills_with_sigsegv() {
     const NAME: &str = "guard::tests::a_touch_of_the_guard_kills_with_sigsegv";
     for road in roads() {
-        for at in ["first", "last", "none"] {
+        for at in ["write first", "write last", "read first", "none"] {
             let Some(child) = testing::child(NAME, &format!("{road:?} {at}")) else {
                 return die_at_the_guard();
             };
@@ -87,8 +105,9 @@ fn die_at_the_guard() {
     touch(&mapping, 2 * page);
     println!("standing before the guard");
     match at {
-        "first" => touch(&mapping, page),
-        "last" => touch(&mapping, 2 * page - 1),
+        "write first" => touch(&mapping, page),
+        "write last" => touch(&mapping, 2 * page - 1),
+        "read first" => println!("read {}", peek(&mapping, page)),
         _ => {}
     }
 }
@@ -100,6 +119,8 @@ fn the_kernel_gets_efault_from_a_guard() {
         let page = page_bytes();
         assert_eq!(kernel_writes(&mapping, page), Err(libc::EFAULT), "{road:?}");
         assert_eq!(kernel_writes(&mapping, 2 * page - 1), Err(libc::EFAULT));
+        assert_eq!(kernel_reads(&mapping, page), Err(libc::EFAULT));
+        assert_eq!(kernel_reads(&mapping, page - 1), Ok(()));
         assert_eq!(kernel_writes(&mapping, page - 1), Ok(()));
         assert_eq!(kernel_writes(&mapping, 2 * page), Ok(()));
     }

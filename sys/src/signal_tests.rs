@@ -4,13 +4,14 @@ use super::*;
 use crate::alt_stack::AltStack;
 use crate::mapping::{Mapping, touch};
 use crate::testing;
-use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicUsize, Ordering::Relaxed};
+use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicUsize, Ordering::Relaxed};
 
 static PREVIOUS: AtomicPtr<Previous> = AtomicPtr::new(ptr::null_mut());
 static CALLS: AtomicUsize = AtomicUsize::new(0);
 static EARLIER_SIGNAL: AtomicI32 = AtomicI32::new(0);
 static EARLIER_ADDRESS: AtomicUsize = AtomicUsize::new(0);
-static EARLIER_USR2_BLOCKED: AtomicUsize = AtomicUsize::new(0);
+static EARLIER_USR2_BLOCKED: AtomicBool = AtomicBool::new(false);
+static OURS_USR2_BLOCKED: AtomicBool = AtomicBool::new(true);
 static STOOD_ON: AtomicUsize = AtomicUsize::new(0);
 
 unsafe extern "C" fn ours(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
@@ -21,6 +22,17 @@ unsafe extern "C" fn ours(signal: c_int, info: *mut siginfo_t, context: *mut c_v
     let previous = unsafe { &*PREVIOUS.load(Relaxed) };
     // SAFETY: because these are the arguments of this handler.
     unsafe { chain(previous, signal, info, context) };
+    OURS_USR2_BLOCKED.store(is_usr2_blocked(), Relaxed);
+}
+
+/// The mask of this thread now.
+fn is_usr2_blocked() -> bool {
+    let mut mask = MaybeUninit::<libc::sigset_t>::zeroed();
+    // SAFETY: because the set is ours; sigismember reads it.
+    unsafe {
+        libc::pthread_sigmask(libc::SIG_BLOCK, ptr::null(), mask.as_mut_ptr());
+        libc::sigismember(mask.as_ptr(), libc::SIGUSR2) == 1
+    }
 }
 
 unsafe extern "C" fn earlier_with_info(signal: c_int, info: *mut siginfo_t, _: *mut c_void) {
@@ -38,13 +50,7 @@ unsafe extern "C" fn earlier_with_info(signal: c_int, info: *mut siginfo_t, _: *
 
 unsafe extern "C" fn earlier_plain(signal: c_int) {
     EARLIER_SIGNAL.store(signal, Relaxed);
-    let mut mask = MaybeUninit::<libc::sigset_t>::zeroed();
-    // SAFETY: because the set is ours; sigismember reads it.
-    let blocked = unsafe {
-        libc::pthread_sigmask(libc::SIG_BLOCK, ptr::null(), mask.as_mut_ptr());
-        libc::sigismember(mask.as_ptr(), libc::SIGUSR2)
-    };
-    EARLIER_USR2_BLOCKED.store(blocked as usize, Relaxed);
+    EARLIER_USR2_BLOCKED.store(is_usr2_blocked(), Relaxed);
 }
 
 /// Sets an earlier disposition, then ours over it.
@@ -123,9 +129,10 @@ fn run_case(case: &str) {
             raise(libc::SIGUSR1);
             assert_eq!(CALLS.load(Relaxed), 2);
             assert_eq!(EARLIER_SIGNAL.load(Relaxed), libc::SIGUSR1);
-            assert_eq!(EARLIER_USR2_BLOCKED.load(Relaxed), 1, "its own mask");
+            assert!(EARLIER_USR2_BLOCKED.load(Relaxed), "its own mask");
+            assert!(!OURS_USR2_BLOCKED.load(Relaxed), "ours again after it");
             EARLIER_SIGNAL.store(0, Relaxed);
-            // Its mask ended with it: SIGUSR2 reaches a handler of its own.
+            assert!(!is_usr2_blocked());
             over(libc::SIGUSR2, plain, 0);
             raise(libc::SIGUSR2);
             assert_eq!(EARLIER_SIGNAL.load(Relaxed), libc::SIGUSR2);
