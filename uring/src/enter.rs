@@ -143,32 +143,26 @@ fn answer(errno: i32) -> Entered {
         libc::EINTR => Entered::Interrupted,
         libc::EAGAIN | libc::ENOMEM | libc::EBUSY => Entered::Stalled,
         libc::EBADR => fatal(
-            "the kernel lost a completion for want of memory (EBADR)",
+            "io_uring_enter: the kernel lost a completion for want of memory (EBADR)",
             errno,
         ),
         libc::EEXIST => fatal(
-            "the ring was used by a thread that does not own it (EEXIST)",
+            "io_uring_enter: the ring was used by a thread that does not own it (EEXIST)",
             errno,
         ),
         libc::EPERM | libc::EACCES | libc::ENOSYS => fatal(
-            "io_uring was forbidden after it had been set up; a seccomp filter added later?",
+            "io_uring_enter: io_uring was forbidden after it had been set up; a seccomp filter added later?",
             errno,
         ),
-        _ => fatal("the kernel refused the runtime's own request", errno),
+        _ => fatal(
+            "io_uring_enter: the kernel refused the runtime's own request",
+            errno,
+        ),
     }
 }
 
 /// Prints without allocating and aborts.
 #[cold]
 fn fatal(what: &str, errno: i32) -> ! {
-    use std::io::Write;
-    let mut line = [0u8; 200];
-    let room = line.len();
-    let mut rest = &mut line[..];
-    // A line that does not fit is cut.
-    let _ = writeln!(rest, "fatal: urgo: io_uring_enter: {what} [errno {errno}]");
-    let written = room - rest.len();
-    // SAFETY: because pointer and length are of a local array's filled part.
-    unsafe { libc::write(libc::STDERR_FILENO, line.as_ptr().cast(), written) };
-    std::process::abort()
+    urgo_sys::raw_stderr::fatal(what, errno)
 }

@@ -1,81 +1,48 @@
-//! What the ring asks about the host besides io_uring itself. The only file that names `urgo-sys`.
-//!
-//! # Safety
-//!
-//! Three plain system calls that fill a local of ours.
+//! What the ring asks about the host besides io_uring itself. With `enter.rs`, which reports its end, the only file that
+//! names `urgo-sys`.
 
-#![allow(unsafe_code)]
+use urgo_sys::host::{self, KernelVersion, SeccompMode};
+use urgo_sys::limits::{self, Resource};
 
-use std::mem::MaybeUninit;
-
-/// `(major, minor)` of the running kernel; zeros when it cannot be told.
+/// `(major, minor)` of the running kernel.
 pub(crate) fn kernel_version() -> (u32, u32) {
-    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-    let mut numbers = release
-        .split(|c: char| !c.is_ascii_digit())
-        .map(|n| n.parse().unwrap_or(0));
-    (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0))
+    let KernelVersion { major, minor, .. } = KernelVersion::current();
+    (major, minor)
 }
 
 /// `kernel.io_uring_disabled`, 0 where the sysctl does not exist.
 pub(crate) fn io_uring_disabled() -> u32 {
-    read_number("/proc/sys/kernel/io_uring_disabled").map_or(0, |n| n as u32)
+    host::io_uring_disabled().unwrap_or(0)
 }
 
-/// `kernel.io_uring_group`, -1 where unset.
-pub(crate) fn io_uring_group() -> i64 {
-    read_number("/proc/sys/kernel/io_uring_group").unwrap_or(-1)
+pub(crate) fn io_uring_group() -> Option<u32> {
+    host::io_uring_group()
 }
 
-fn read_number(path: &str) -> Option<i64> {
-    std::fs::read_to_string(path).ok()?.trim().parse().ok()
-}
-
-/// `Seccomp:` of this thread.
-pub(crate) fn seccomp_mode() -> Option<u32> {
-    let status = std::fs::read_to_string("/proc/thread-self/status").ok()?;
-    status
-        .lines()
-        .find_map(|line| line.strip_prefix("Seccomp:"))?
-        .trim()
-        .parse()
-        .ok()
+/// True when a seccomp filter is active; `None` when that cannot be told.
+pub(crate) fn is_filtered() -> Option<bool> {
+    host::seccomp_mode().map(|mode| mode != SeccompMode::Off)
 }
 
 /// True when `URGO_DISABLE` lists `name`.
 pub(crate) fn is_switched_off(name: &str) -> bool {
-    std::env::var("URGO_DISABLE")
-        .is_ok_and(|list| list.split(',').any(|entry| entry.trim() == name))
+    urgo_sys::switches::disabled(name)
 }
 
-pub(crate) fn memlock_bytes() -> u64 {
-    soft_limit(libc::RLIMIT_MEMLOCK)
+/// `RLIMIT_MEMLOCK`, soft; `None` is unlimited.
+pub(crate) fn memlock_bytes() -> Option<u64> {
+    limits::get(Resource::LockedBytes).soft
 }
 
-pub(crate) fn descriptor_limit() -> u64 {
-    soft_limit(libc::RLIMIT_NOFILE)
-}
-
-fn soft_limit(resource: libc::__rlimit_resource_t) -> u64 {
-    let mut limit = libc::rlimit {
-        rlim_cur: 0,
-        rlim_max: 0,
-    };
-    // SAFETY: because the pointer is to a local rlimit; established by the line above; until the call returns.
-    unsafe { libc::getrlimit(resource, &mut limit) };
-    limit.rlim_cur
+/// `RLIMIT_NOFILE`, soft; `None` is unlimited.
+pub(crate) fn descriptor_limit() -> Option<u64> {
+    limits::get(Resource::Descriptors).soft
 }
 
 /// `CLOCK_MONOTONIC` in nanoseconds.
+#[inline]
 pub(crate) fn monotonic_ns() -> u64 {
-    let mut now = MaybeUninit::<libc::timespec>::uninit();
-    // SAFETY: because the pointer is to a local timespec, and CLOCK_MONOTONIC always exists, so the call fills it;
-    // established by the line above; until the read below.
-    let now = unsafe {
-        libc::clock_gettime(libc::CLOCK_MONOTONIC, now.as_mut_ptr());
-        now.assume_init()
-    };
-    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+    urgo_sys::clock::monotonic_ns()
 }
 
 pub(crate) fn process_id() -> u32 {

@@ -223,7 +223,7 @@ pub(crate) fn explain(call: &'static str, errno: i32, entries: u32) -> SetupErro
         libc::ENOSYS => too_old().unwrap_or(SetupError::NotImplemented),
         libc::EPERM | libc::EACCES => match host::io_uring_disabled() {
             0 => SetupError::NotPermitted {
-                seccomp_mode: host::seccomp_mode(),
+                is_filtered: host::is_filtered(),
             },
             value => SetupError::DisabledBySysctl {
                 value,
@@ -235,7 +235,7 @@ pub(crate) fn explain(call: &'static str, errno: i32, entries: u32) -> SetupErro
             system_wide: errno == libc::ENFILE,
         },
         libc::ENOMEM => match host::memlock_bytes() {
-            memlock_bytes if memlock_bytes < MEMLOCK_AMPLE_BYTES => SetupError::MemoryLimit {
+            Some(memlock_bytes) if memlock_bytes < MEMLOCK_AMPLE_BYTES => SetupError::MemoryLimit {
                 memlock_bytes,
                 entries,
             },
@@ -253,7 +253,7 @@ const MEMLOCK_AMPLE_BYTES: u64 = 4 << 20;
 
 fn too_old() -> Option<SetupError> {
     let found = host::kernel_version();
-    (found != (0, 0) && found < KERNEL_FLOOR).then_some(SetupError::KernelTooOld {
+    (found < KERNEL_FLOOR).then_some(SetupError::KernelTooOld {
         found,
         needs: KERNEL_FLOOR,
     })

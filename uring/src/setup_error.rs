@@ -17,13 +17,13 @@ pub enum SetupError {
     DisabledBySysctl {
         /// 1: only privileged processes and one group may; 2: nobody may.
         value: u32,
-        /// `kernel.io_uring_group`, or -1 when none is set.
-        group: i64,
+        /// `kernel.io_uring_group`; `None` when none is set.
+        group: Option<u32>,
     },
     /// The kernel or a filter answered "not permitted".
     NotPermitted {
-        /// `Seccomp:` of `/proc/self/status`: 0 none, 1 strict, 2 filter. `None` when it cannot be read.
-        seccomp_mode: Option<u32>,
+        /// A seccomp filter is active, so it is probably the one who refused. `None` when that cannot be told.
+        is_filtered: Option<bool>,
     },
     /// The system call does not exist here: an old kernel, a sandbox such as gVisor, or a filter answering `ENOSYS`.
     NotImplemented,
@@ -36,8 +36,8 @@ pub enum SetupError {
     },
     /// The process (or the whole system) has no free descriptor.
     OutOfDescriptors {
-        /// `RLIMIT_NOFILE`, soft.
-        limit: u64,
+        /// `RLIMIT_NOFILE`, soft; `None` is unlimited.
+        limit: Option<u64>,
         /// True when the system-wide table is full, not the process's.
         system_wide: bool,
     },
@@ -62,7 +62,10 @@ impl fmt::Display for SetupError {
                 "this kernel (Linux {}.{}) is too old for io_uring as used here: Linux {}.{} or newer is needed",
                 found.0, found.1, needs.0, needs.1
             ),
-            SetupError::DisabledBySysctl { value: 1, group } if *group >= 0 => write!(
+            SetupError::DisabledBySysctl {
+                value: 1,
+                group: Some(group),
+            } => write!(
                 f,
                 "io_uring is not permitted: kernel.io_uring_disabled is 1, so only group {group} (kernel.io_uring_group) \
                  and privileged processes may use it; join that group or set `sysctl kernel.io_uring_disabled=0`"
@@ -73,10 +76,10 @@ impl fmt::Display for SetupError {
                  `sysctl kernel.io_uring_disabled=0`"
             ),
             SetupError::NotPermitted {
-                seccomp_mode: Some(mode),
-            } if *mode > 0 => write!(
+                is_filtered: Some(true),
+            } => write!(
                 f,
-                "io_uring is not permitted: a seccomp filter is active (mode {mode}) and refuses io_uring_setup, \
+                "io_uring is not permitted: a seccomp filter is active and refuses io_uring_setup, \
                  io_uring_enter or io_uring_register; container runtimes do so by default, run with a profile that \
                  allows these three (for a trial: `--security-opt seccomp=unconfined`)"
             ),
@@ -108,7 +111,8 @@ impl fmt::Display for SetupError {
             }
             SetupError::OutOfDescriptors { limit, .. } => write!(
                 f,
-                "no free file descriptor for a ring (RLIMIT_NOFILE is {limit}); raise it with `ulimit -n` or close some"
+                "no free file descriptor for a ring (RLIMIT_NOFILE is {}); raise it with `ulimit -n` or close some",
+                limit.map_or("unlimited".to_string(), |n| n.to_string())
             ),
             SetupError::OutOfMemory => {
                 write!(
@@ -152,26 +156,26 @@ mod tests {
             (
                 SetupError::DisabledBySysctl {
                     value: 2,
-                    group: -1,
+                    group: None,
                 },
                 "sysctl kernel.io_uring_disabled=0",
             ),
             (
                 SetupError::DisabledBySysctl {
                     value: 1,
-                    group: 998,
+                    group: Some(998),
                 },
                 "group 998",
             ),
             (
                 SetupError::NotPermitted {
-                    seccomp_mode: Some(2),
+                    is_filtered: Some(true),
                 },
                 "seccomp",
             ),
             (
                 SetupError::NotPermitted {
-                    seccomp_mode: Some(0),
+                    is_filtered: Some(false),
                 },
                 "policy",
             ),
@@ -185,14 +189,14 @@ mod tests {
             ),
             (
                 SetupError::OutOfDescriptors {
-                    limit: 1024,
+                    limit: Some(1024),
                     system_wide: false,
                 },
                 "ulimit -n",
             ),
             (
                 SetupError::OutOfDescriptors {
-                    limit: 1024,
+                    limit: Some(1024),
                     system_wide: true,
                 },
                 "fs.file-max",
