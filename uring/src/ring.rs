@@ -35,12 +35,12 @@ const OWED_CAPACITY: usize = 64;
 
 /// One io_uring of the thread that made it. Neither `Send` nor `Sync`: the kernel binds it to that thread.
 ///
-/// ```compile_fail
+/// ```compile_fail,E0277
 /// let ring = urgo_uring::Ring::new(&urgo_uring::Config::default()).unwrap();
 /// std::thread::spawn(move || drop(ring)); // `Ring` cannot be sent between threads
 /// ```
 ///
-/// ```compile_fail
+/// ```compile_fail,E0277
 /// fn needs_sync<T: Sync>() {}
 /// needs_sync::<urgo_uring::Ring>();
 /// ```

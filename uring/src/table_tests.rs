@@ -146,7 +146,7 @@ fn is_unfinished(stage: Stage) -> bool {
 
 /// A picked op among those ever issued; recent ones more often, so that steps meet live ops.
 fn pick(ops: &[Model], choice: usize) -> Option<usize> {
-    let window = if choice % 4 == 0 {
+    let window = if choice.is_multiple_of(4) {
         ops.len()
     } else {
         ops.len().min(6)
@@ -314,9 +314,12 @@ struct Script {
     outcome: i32,
 }
 
+/// The records of one op, result and flags each, and what it comes to.
+type Answer = (Kind, &'static [(i32, u32)], i32);
+
 /// One op's life for each kernel answer, cancel point and order of the two records.
 fn scripts() -> Vec<Script> {
-    let answers: [(Kind, &[(i32, u32)], i32); 10] = [
+    let answers: [Answer; 10] = [
         (Kind::OneShot, &[(8, 0)], 8),
         (Kind::OneShot, &[(3, 0)], 3),
         (Kind::OneShot, &[(-libc::EFAULT, 0)], -libc::EFAULT),

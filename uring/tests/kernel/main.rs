@@ -1,0 +1,11 @@
+//! The ring against the running kernel. Tests wait for conditions, never for time to pass; those that need a process of
+//! their own run themselves again as a child.
+
+mod cancel;
+mod harness;
+mod kicks;
+mod life;
+mod queues;
+mod set_up;
+mod streams;
+mod waits;
