@@ -177,7 +177,12 @@ impl core::str::FromStr for CpuSet {
 /// # Errors
 /// Errnos other than `EINVAL` ("buffer too small", answered by growing); none is known.
 pub fn affinity() -> io::Result<CpuSet> {
-    let mut words = vec![0_usize; CORE_AFFINITY_CPUS / WORD_BITS];
+    affinity_from(CORE_AFFINITY_CPUS / WORD_BITS)
+}
+
+/// [`affinity`], beginning with a buffer of `word_count` words.
+fn affinity_from(word_count: usize) -> io::Result<CpuSet> {
+    let mut words = vec![0_usize; word_count];
     loop {
         // SAFETY: because the kernel writes at most the given bytes of a buffer that is ours and as long; established by
         // `words`; until the call returns.
@@ -197,7 +202,7 @@ pub fn affinity() -> io::Result<CpuSet> {
         if errno != libc::EINVAL || words.len() * WORD_BITS >= MASK_CPUS_MAX {
             return Err(io::Error::from_raw_os_error(errno));
         }
-        words = vec![0; words.len() * 4];
+        words = vec![0; (words.len() * 4).max(1)];
     }
 }
 
@@ -274,6 +279,12 @@ mod tests {
             .map(|core| core.id)
             .collect();
         assert_eq!(ours, theirs);
+    }
+
+    #[test]
+    fn a_mask_that_does_not_fit_is_read_again_with_more_room() {
+        // No room at all is what a kernel for more than 1,024 CPUs sees in the first buffer: too little.
+        assert_eq!(affinity_from(0).unwrap(), affinity().unwrap());
     }
 
     #[test]
