@@ -4,10 +4,10 @@
 use urgo_sys::host::{self, KernelVersion, SeccompMode};
 use urgo_sys::limits::{self, Resource};
 
-/// `(major, minor)` of the running kernel.
-pub(crate) fn kernel_version() -> (u32, u32) {
-    let KernelVersion { major, minor, .. } = KernelVersion::current();
-    (major, minor)
+/// `(major, minor, patch)` of the running kernel.
+pub(crate) fn kernel_version() -> (u32, u32, u32) {
+    let version = KernelVersion::current();
+    (version.major, version.minor, version.patch)
 }
 
 /// `kernel.io_uring_disabled`, 0 where the sysctl does not exist.

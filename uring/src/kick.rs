@@ -14,6 +14,10 @@
 //! once; the multishot poll fires for every later write. It is drained after the record was seen and before the caller
 //! looks at its queues, so a write that the drain swallows was made before that look.
 //!
+//! **Kernels with known faults.** Messages are not used where `setup.rs` knows them to be unsafe. The futex op mishandled a
+//! word that had already changed until 6.17 and its stable sisters (CVE-2025-39698); who must run on such a kernel can
+//! take the eventfd road with `URGO_DISABLE=futex_op`.
+//!
 //! # Safety
 //!
 //! Draining is one `read(2)` into a local.

@@ -563,8 +563,9 @@ impl Ring {
     #[inline]
     pub fn reap(&mut self, mut each: impl FnMut(Owner, Token, Event)) -> Reaped {
         let mut reaped = Reaped::default();
-        for cqe in self.io.completion() {
-            self.table.counters.cqes += 1;
+        let records = self.io.completion();
+        self.table.counters.cqes += records.len() as u64;
+        for cqe in records {
             let (res, flags) = (cqe.result(), cqe.flags());
             match Address::of(cqe.user_data()) {
                 Address::Op(token) => match self.table.apply(token, res, flags) {

@@ -175,7 +175,9 @@ fn from_opcodes(supported: &OpcodeSet) -> Capabilities {
     capabilities.set(Capabilities::FUTEX_WAIT, has_futex);
     capabilities.set(
         Capabilities::MSG_RING,
-        has_futex && supported.contains(opcode::MsgRingData::CODE),
+        has_futex
+            && supported.contains(opcode::MsgRingData::CODE)
+            && is_message_safe(host::kernel_version()),
     );
     // The multishot forms have no opcode of their own: accept has it since 5.19, receive since 6.0 like this opcode.
     let has_zero_copy = supported.contains(opcode::SendZc::CODE);
@@ -183,6 +185,18 @@ fn from_opcodes(supported: &OpcodeSet) -> Capabilities {
     capabilities.set(Capabilities::MULTISHOT_ACCEPT, has_zero_copy);
     capabilities.set(Capabilities::MULTISHOT_RECV, has_zero_copy);
     capabilities
+}
+
+/// From 6.11 on, a message to a ring with deferred completions could be freed while its sender still looked at it
+/// (CVE-2025-38453); mended in 6.12.39, 6.15.7 and 6.16. A vendor kernel that mended it under another number only loses
+/// the shorter way to kick.
+fn is_message_safe(version: (u32, u32, u32)) -> bool {
+    match version {
+        (6, 11 | 13 | 14, _) => false,
+        (6, 12, patch) => patch >= 39,
+        (6, 15, patch) => patch >= 7,
+        _ => true,
+    }
 }
 
 /// Sleeps with a deadline in the past on the empty ring. `ETIME` proves the flags; `EINVAL` drops them one by one.
@@ -252,9 +266,39 @@ pub(crate) fn explain(call: &'static str, errno: i32, entries: u32) -> SetupErro
 const MEMLOCK_AMPLE_BYTES: u64 = 4 << 20;
 
 fn too_old() -> Option<SetupError> {
-    let found = host::kernel_version();
+    let (major, minor, _) = host::kernel_version();
+    let found = (major, minor);
     (found < KERNEL_FLOOR).then_some(SetupError::KernelTooOld {
         found,
         needs: KERNEL_FLOOR,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_are_not_used_where_the_kernel_frees_them_too_early() {
+        for version in [
+            (6, 11, 11),
+            (6, 12, 38),
+            (6, 13, 0),
+            (6, 14, 99),
+            (6, 15, 6),
+        ] {
+            assert!(!is_message_safe(version), "{version:?}");
+        }
+        for version in [
+            (6, 7, 0),
+            (6, 10, 14),
+            (6, 12, 39),
+            (6, 15, 7),
+            (6, 16, 0),
+            (6, 18, 44),
+            (7, 0, 0),
+        ] {
+            assert!(is_message_safe(version), "{version:?}");
+        }
+    }
 }

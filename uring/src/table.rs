@@ -37,6 +37,11 @@ const CHUNK_SLOTS: usize = 1 << CHUNK_BITS;
 const CHUNKS_MAX: usize = SLOTS_MAX as usize / CHUNK_SLOTS;
 const NIL: u32 = u32::MAX;
 
+/// `IORING_CQE_F_MORE`: the op goes on.
+const MORE: u32 = 1 << 1;
+/// `IORING_CQE_F_NOTIF`: a zero-copy buffer is free.
+const NOTIFICATION: u32 = 1 << 3;
+
 /// The table has no slot left: 1,048,576 ops of this ring are unfinished or not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TableFull;
@@ -336,12 +341,12 @@ impl Table {
         }
     }
 
-    /// Registered -> Queued. Call in the same breath as writing SQE number `sqe`.
+    /// Registered -> Queued. Call in the same breath as writing SQE number `sqe`, after
+    /// [`expect_registered`](Self::expect_registered).
     #[inline]
-    #[track_caller]
     pub(crate) fn publish(&mut self, token: Token, sqe: u64) -> Published {
-        self.expect_registered(token);
         let slot = self.at_mut(token.slot());
+        debug_assert!(slot.state == State::Registered && slot.generation == token.generation());
         slot.state = State::Published;
         slot.sqe = sqe;
         let owes_cancel = slot.cancel == Cancel::Marked;
@@ -468,10 +473,22 @@ impl Table {
         if slot.generation != token.generation() || slot.kind != token.kind() {
             return self.discard(token);
         }
-        let has_more = io_uring::cqueue::more(flags);
-        let is_notification = io_uring::cqueue::notif(flags);
+        // Nearly every record: the only one of its op.
+        if slot.state == State::Published && flags & (MORE | NOTIFICATION) == 0 {
+            slot.res = res;
+            slot.flags = flags;
+            return self.finish(index);
+        }
+        self.apply_slow(token, res, flags)
+    }
+
+    fn apply_slow(&mut self, token: Token, res: i32, flags: u32) -> Applied {
+        let index = token.slot();
+        let slot = self.at_mut(index);
+        let has_more = flags & MORE != 0;
+        let is_notification = flags & NOTIFICATION != 0;
         match slot.state {
-            State::Published | State::Streaming if !has_more && !is_notification => {
+            State::Streaming if !has_more && !is_notification => {
                 slot.res = res;
                 slot.flags = flags;
                 self.finish(index)
@@ -480,7 +497,7 @@ impl Table {
                 slot.state = State::NotifFirst;
                 Applied::Held
             }
-            State::Published if slot.kind == Kind::ZeroCopy => {
+            State::Published if has_more && slot.kind == Kind::ZeroCopy => {
                 slot.res = res;
                 slot.flags = flags;
                 slot.state = State::AwaitNotif;

@@ -9,8 +9,7 @@ use super::*;
 use crate::kick::{Heard, Kicks};
 use crate::token::Control;
 
-const MORE: u32 = 1 << 1;
-const NOTIF: u32 = 1 << 3;
+const NOTIF: u32 = NOTIFICATION;
 
 fn owner(number: usize) -> Owner {
     Owner::without_provenance(NonZeroUsize::new(number + 1).unwrap())

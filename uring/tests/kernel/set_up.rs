@@ -207,3 +207,24 @@ fn sizes_are_clamped_and_rounded_by_the_kernel() {
         );
     }
 }
+
+#[test]
+fn helper_threads_can_be_capped() {
+    let config = Config {
+        bounded_helpers: 2,
+        unbounded_helpers: 3,
+        ..Config::default()
+    };
+    let mut ring = Ring::new(&config).unwrap();
+    // Twenty ops that a helper thread must run.
+    for who in 0..20 {
+        let entry = nop().flags(urgo_uring::squeue::Flags::ASYNC);
+        start(&mut ring, urgo_uring::Kind::OneShot, -1, who, entry);
+    }
+    while ring.in_flight() > 0 {
+        ring.wait(None);
+        ring.poll();
+        reap_ready(&mut ring);
+    }
+    assert_clean(&ring);
+}
