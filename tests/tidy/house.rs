@@ -47,10 +47,10 @@ pub(crate) const HOUSE: &[Room] = &[
     // What users call.
     room("blocking",  &["atomic", "limits", "fatal", "seam", "park", "goroutine", "timer", "sched"],
                       &["crossbeam_utils", "libc", "tracing", "urgo_sys"]),
-    room("time",      &["atomic", "limits", "fatal", "seam", "park", "goroutine", "timer", "sched"],
-                      &["urgo_sys"]),
-    room("go",        &["atomic", "limits", "fatal", "seam", "park", "goroutine", "timer", "sched", "time"],
+    room("go",        &["atomic", "limits", "fatal", "seam", "park", "goroutine", "timer", "sched"],
                       &["tracing"]),
+    room("time",      &["atomic", "limits", "fatal", "seam", "park", "goroutine", "timer", "sched", "go"],
+                      &["urgo_sys"]),
     room("io",        &["atomic", "limits", "fatal", "seam", "park", "goroutine", "timer", "sched", "time"],
                       &["io_uring", "libc", "urgo_sys", "urgo_uring"]),
     room("net",       &["atomic", "limits", "fatal", "seam", "park", "goroutine", "timer", "sched", "time", "io", "blocking"],

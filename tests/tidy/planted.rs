@@ -242,6 +242,7 @@ fn an_ordering_without_a_partner_is_found() {
     for text in [
         "// The word is published; pairs\n// with PK1 in `wake`.\nfn f() { a.load(Ordering::Acquire); }\n",
         "fn f() { a.load(Ordering::Acquire); } // Pairs with PK1.\n",
+        "// Both pair with PK1.\nfn f() { a.load(Ordering::Acquire);\n b.load(Ordering::Acquire); }\n",
         "fn f() { a.load(Ordering::Relaxed); let less = Ordering::Less; }\n",
         "#[cfg(test)]\nmod tests { fn f() { a.load(Ordering::SeqCst); } }\n",
         "enum Verb { Release }\nfn f() { g(Release); }\n",

@@ -141,6 +141,9 @@ fn has_safety_heading(text: &str) -> bool {
 /// Lines above an ordering in which its partner may be named.
 const PARTNER_LINES_MAX: usize = 6;
 
+/// How a comment names it. One comment may speak for two orderings.
+const PARTNER_WORDS: &[&str] = &["pairs with", "pair with"];
+
 /// Every ordering stronger than relaxed names the place it pairs with.
 pub(crate) fn check_orderings(tree: &Tree) -> Vec<Breach> {
     let mut breaches = Vec::new();
@@ -160,9 +163,8 @@ pub(crate) fn check_orderings(tree: &Tree) -> Vec<Breach> {
                 if token.is_test || !is_strong || !(is_ordering || is_bare) {
                     continue;
                 }
-                let has_partner = source
-                    .comments_near(token.line, PARTNER_LINES_MAX)
-                    .contains("pairs with");
+                let nearby = source.comments_near(token.line, PARTNER_LINES_MAX);
+                let has_partner = PARTNER_WORDS.iter().any(|words| nearby.contains(words));
                 if !has_partner {
                     breaches.push(breach(
                         &file.path,
