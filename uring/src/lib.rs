@@ -20,7 +20,7 @@
 //! record would be a wild pointer); freeing on a failed `enter` (the SQE is published, the kernel may still take it);
 //! signal masks in `enter` (the wait returns on a signal, and the caller looks).
 //!
-//! **State.** See the table in [`table`](crate::Phase) and `table.rs`.
+//! **State.** An op's states are those of [`Phase`]; `table.rs` has the table of state and event.
 //!
 //! **Ordering.** All ring state is owned by one thread; the only shared words are the kernel's. The submission tail is
 //! published with release by `io-uring`'s queue (the kernel acquires it in `enter`), the completion tail is acquired

@@ -285,7 +285,7 @@ fn run_against_model(steps: &[Step]) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 512, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 128, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn table_agrees_with_a_naive_model(steps in prop::collection::vec(step(), 1..200)) {
