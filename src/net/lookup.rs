@@ -4,6 +4,7 @@ use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
 
 use crate::blocking::blocking;
+use crate::net::literal::is_literal;
 
 /// Tries `attempt` on each address of `target` until one succeeds.
 ///
@@ -14,7 +15,7 @@ pub(super) fn first_that_works<A, T>(
     mut attempt: impl FnMut(&SocketAddr) -> io::Result<T>,
 ) -> io::Result<T>
 where
-    A: ToSocketAddrs + Sync + ?Sized,
+    A: ToSocketAddrs + Sync,
 {
     let mut last_error = None;
     for address in resolve(target)? {
@@ -32,6 +33,11 @@ where
 }
 
 /// A lookup may ask servers over the network through the C library, which blocks its thread: it runs on the pool.
-fn resolve<A: ToSocketAddrs + Sync + ?Sized>(target: &A) -> io::Result<Vec<SocketAddr>> {
-    blocking(|| target.to_socket_addrs().map(Iterator::collect))
+fn resolve<A: ToSocketAddrs + Sync>(target: &A) -> io::Result<Vec<SocketAddr>> {
+    let resolve = || target.to_socket_addrs().map(Iterator::collect);
+    if is_literal(target) {
+        resolve()
+    } else {
+        blocking(resolve)
+    }
 }

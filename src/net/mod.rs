@@ -46,6 +46,7 @@ mod accept;
 mod connect;
 mod descriptors;
 mod incoming;
+mod literal;
 mod lookup;
 mod receive;
 mod send;

@@ -145,6 +145,10 @@ fn closing_a_handle_from_outside_leaves_the_others_their_connection() {
         client.read_exact(&mut buffer).unwrap();
         assert_eq!(&buffer, b"alive", "{side:?}");
         assert!(ClosedError::is_in(&ours.local_addr().unwrap_err()));
+        // The closed handle does not keep the connection open.
+        drop(outside);
+        assert_eq!(client.read(&mut buffer).unwrap(), 0, "{side:?}");
+        drop(ours);
     });
 }
 
