@@ -1,4 +1,4 @@
-//! One ring of one thread: submission, waiting, reaping, cancelling, and the end.
+//! One ring of one thread: what it is made of, and its ops. Submitting, completing, rousing and the end are in `ring/`.
 //!
 //! # Safety
 //!
@@ -7,29 +7,28 @@
 
 #![allow(unsafe_code)]
 
+mod completion;
+mod drain;
+mod rousing;
+mod submission;
+
 use std::collections::VecDeque;
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
 use std::os::fd::{AsRawFd, RawFd};
-use std::sync::atomic::AtomicU32;
 
 use io_uring::{IoUring, squeue};
 
 use crate::capabilities::Capabilities;
 use crate::counters::Counters;
-use crate::enter::{self, Entered, Mode};
 use crate::host;
-use crate::kick::{self, Heard, Kicks};
+use crate::kick::Kicks;
 use crate::setup::{self, Config, OpcodeSet};
 use crate::setup_error::SetupError;
-use crate::table::{Applied, CancelDebt, Outcome, Phase, Published, Table, TableFull};
-use crate::token::{Address, Kind, Owner, Token};
+use crate::table::{CancelDebt, Outcome, Phase, Published, Table, TableFull};
+use crate::token::{Kind, Owner, Token};
 use crate::view::RingView;
 
-/// How long a wait lasts at most while the kernel refuses our SQEs for want of memory.
-const STALL_NS: u64 = 1_000_000;
-/// How long the last drain waits before it sends its cancels again.
-const DRAIN_RETRY_NS: u64 = 1_000_000_000;
 /// Owed requests that fit without allocating.
 const OWED_CAPACITY: usize = 64;
 
@@ -230,8 +229,6 @@ impl Ring {
         self.view.clone()
     }
 
-    // ---------------------------------------------------------------------------------------------------- operations
-
     /// Takes a slot for an op of `owner`. `fd` is the descriptor it is about (-1: none), for
     /// [`cancel_matching_fd`](Self::cancel_matching_fd). Never enters the kernel; allocates only when the table grows.
     ///
@@ -365,323 +362,6 @@ impl Ring {
         self.table.published()
     }
 
-    // ---------------------------------------------------------------------------------------------------- submission
-
-    /// SQEs written and not yet taken by the kernel.
-    #[inline]
-    pub fn sq_pending(&self) -> u32 {
-        self.pending
-    }
-
-    /// SQEs that can be written before a flush is needed.
-    #[inline]
-    pub fn sq_space_left(&self) -> u32 {
-        self.sq_entries - self.pending
-    }
-
-    #[inline]
-    fn push(&mut self, entry: &squeue::Entry) -> bool {
-        let mut sq = self.io.submission();
-        // SAFETY: because the memory the entry names is valid until its last record; established by the contracts of
-        // `queue` and `arm_sleep_word` (the other entries name none); until that record is reaped, for which drop waits.
-        let is_written = unsafe { sq.push(entry) }.is_ok();
-        self.pending += u32::from(is_written);
-        self.table.counters.sqes += u64::from(is_written);
-        is_written
-    }
-
-    fn send_cancel(&mut self, token: Token) {
-        if !self.owed.is_empty() || !self.pay(Owed::Cancel(token)) {
-            self.owed.push_back(Owed::Cancel(token));
-        }
-    }
-
-    /// Writes what is owed, oldest first, while there is room.
-    #[cold]
-    fn pay_owed(&mut self) {
-        while let Some(&first) = self.owed.front() {
-            if !self.pay(first) {
-                return;
-            }
-            self.owed.pop_front();
-        }
-    }
-
-    /// False when there is no room. A cancel whose op has ended meanwhile is paid without an SQE.
-    fn pay(&mut self, owed: Owed) -> bool {
-        if self.sq_space_left() == 0 {
-            return false;
-        }
-        match owed {
-            Owed::Cancel(token) => {
-                if self.table.begin_cancel(token) {
-                    self.table.counters.cancels_sent += 1;
-                    self.push(&kick::cancel_entry(token.user_data(), token.slot()));
-                }
-            }
-            Owed::Disarm(user_data) => {
-                self.push(&kick::cancel_entry(user_data, 0));
-            }
-            Owed::Kick(target) => {
-                self.table.counters.kicks_sent += 1;
-                self.push(&kick::kick_entry(target));
-            }
-        }
-        true
-    }
-
-    fn enter(&mut self, to_submit: u32, mode: Mode) -> Entered {
-        self.table.counters.enters += 1;
-        let entered = enter::enter(&self.io, to_submit, mode);
-        self.pending = self.io.submission().len() as u32;
-        match entered {
-            Entered::Interrupted => self.table.counters.interrupts += 1,
-            Entered::Stalled => self.table.counters.stalls += 1,
-            Entered::Taken(_) | Entered::TimedOut => {}
-        }
-        entered
-    }
-
-    /// Submits everything written. Never sleeps, and does not run deferred completions.
-    #[inline]
-    pub fn flush(&mut self) -> Flushed {
-        if self.pending == 0 && self.owed.is_empty() {
-            Flushed::Done
-        } else {
-            self.flush_slow(Mode::Submit)
-        }
-    }
-
-    fn flush_slow(&mut self, mode: Mode) -> Flushed {
-        loop {
-            if !self.owed.is_empty() {
-                self.pay_owed();
-            }
-            let before = self.pending;
-            let entered = self.enter(before, mode);
-            if self.pending == 0 && self.owed.is_empty() {
-                return Flushed::Done;
-            }
-            if entered == Entered::Stalled || self.pending >= before {
-                return Flushed::Stalled;
-            }
-        }
-    }
-
-    // ---------------------------------------------------------------------------------------------------- completion
-
-    /// At least one record can be reaped without entering the kernel.
-    #[inline]
-    pub fn cq_ready(&self) -> bool {
-        self.view.cq_ready()
-    }
-
-    /// The kernel has completions that only an enter brings out: call [`poll`](Self::poll).
-    #[inline]
-    pub fn has_work_flag(&self) -> bool {
-        self.view.has_work_flag()
-    }
-
-    /// Brings out deferred completions, without sleeping and without submitting. Enters the kernel only if it asks for it,
-    /// and again until it no longer does (one enter runs about 20 of them) or the completion queue is full.
-    #[inline]
-    pub fn poll(&mut self) {
-        while self.view.has_work_flag() && self.view.cq_len() < self.cq_entries {
-            self.note_overflow();
-            let _ = self.enter(0, Mode::Reap);
-        }
-    }
-
-    /// [`flush`](Self::flush) and one turn of [`poll`](Self::poll) in one enter, if either is called for.
-    #[inline]
-    pub fn flush_and_poll(&mut self) -> Flushed {
-        let has_work = self.view.has_work_flag();
-        if self.pending == 0 && self.owed.is_empty() && !has_work {
-            return Flushed::Done;
-        }
-        self.note_overflow();
-        self.flush_slow(Mode::Reap)
-    }
-
-    #[inline]
-    fn note_overflow(&mut self) {
-        self.table.counters.overflows += u64::from(self.view.has_overflow());
-    }
-
-    /// Submits everything written and sleeps until a record can be reaped, the deadline passes (`CLOCK_MONOTONIC`
-    /// nanoseconds; `None`: never), a kick arrives or a signal is handled, in one enter. Returns at once, without
-    /// entering, when records are there and nothing is to be submitted. Blocks the thread.
-    pub fn wait(&mut self, deadline_ns: Option<u64>) -> Waited {
-        if !self.owed.is_empty() && self.flush() == Flushed::Stalled {
-            return self.wait_stalled(deadline_ns);
-        }
-        if self.cq_ready() && self.pending == 0 && !self.has_work_flag() {
-            return Waited::Ready;
-        }
-        self.note_overflow();
-        self.table.counters.waits += 1;
-        let entered = self.enter(self.pending, self.sleep_mode(deadline_ns));
-        if self.cq_ready() {
-            return Waited::Ready;
-        }
-        match entered {
-            Entered::TimedOut => Waited::TimedOut,
-            Entered::Interrupted => Waited::Interrupted,
-            Entered::Stalled => self.wait_stalled(deadline_ns),
-            // The count hides why the wait ended.
-            Entered::Taken(_) if deadline_ns.is_some_and(|at| host::monotonic_ns() >= at) => {
-                Waited::TimedOut
-            }
-            Entered::Taken(_) => Waited::Interrupted,
-        }
-    }
-
-    fn sleep_mode(&self, deadline_ns: Option<u64>) -> Mode {
-        Mode::Sleep {
-            deadline_ns,
-            is_absolute: self.capabilities.contains(Capabilities::ABS_TIMER),
-            no_iowait: self.capabilities.contains(Capabilities::NO_IOWAIT),
-        }
-    }
-
-    /// The kernel takes no SQE now: sleep a little without submitting, so that the caller neither spins nor oversleeps.
-    #[cold]
-    fn wait_stalled(&mut self, deadline_ns: Option<u64>) -> Waited {
-        let soon = host::monotonic_ns() + STALL_NS;
-        let deadline_ns = deadline_ns.map_or(soon, |at| at.min(soon));
-        let _ = self.enter(0, self.sleep_mode(Some(deadline_ns)));
-        if self.cq_ready() {
-            Waited::Ready
-        } else {
-            Waited::Stalled
-        }
-    }
-
-    /// Takes every record visible now, in order, and calls `each` for those that mean something to an op's owner:
-    /// [`Event::Ready`] exactly once per op, preceded by its [`Event::Record`]s if it is multishot. Records that do not fit
-    /// any op are counted and dropped. Never enters the kernel (but to drain a fired kick eventfd).
-    #[inline]
-    pub fn reap(&mut self, mut each: impl FnMut(Owner, Token, Event)) -> Reaped {
-        let mut reaped = Reaped::default();
-        let records = self.io.completion();
-        self.table.counters.cqes += records.len() as u64;
-        for cqe in records {
-            let (res, flags) = (cqe.result(), cqe.flags());
-            match Address::of(cqe.user_data()) {
-                Address::Op(token) => match self.table.apply(token, res, flags) {
-                    Applied::Ready(owner) => {
-                        reaped.ready += 1;
-                        each(owner, token, Event::Ready);
-                    }
-                    Applied::Record(owner) => {
-                        reaped.records += 1;
-                        each(owner, token, Event::Record { res, flags });
-                    }
-                    Applied::Held | Applied::Discarded => {}
-                },
-                Address::Control(control) => {
-                    match self
-                        .kicks
-                        .apply(control, res, flags, &mut self.table.counters)
-                    {
-                        Heard::Nothing => {}
-                        Heard::Kicked => reaped.kicked = true,
-                        Heard::KickAgain(target) => self.owed.push_back(Owed::Kick(target)),
-                    }
-                }
-                Address::Foreign => self.table.counters.foreign += 1,
-            }
-        }
-        if reaped.kicked {
-            self.kicks.drain();
-            if self.kicks.is_word_broken() {
-                self.capabilities.remove(Capabilities::FUTEX_WAIT);
-            }
-        }
-        reaped
-    }
-
-    // --------------------------------------------------------------------------------------------------------- kicks
-
-    /// Wakes the ring with descriptor `target` of this process, at once. Its [`reap`](Self::reap) says `kicked`. Submits
-    /// what else is written, too. If the kernel has no memory just now, the kick goes out with the next flush or wait.
-    ///
-    /// # Panics
-    ///
-    /// In debug builds, without [`Capabilities::MSG_RING`].
-    pub fn kick(&mut self, target: RawFd) -> Flushed {
-        debug_assert!(
-            self.capabilities.contains(Capabilities::MSG_RING),
-            "this ring cannot kick by message"
-        );
-        if !self.owed.is_empty() || !self.pay(Owed::Kick(target)) {
-            self.owed.push_back(Owed::Kick(target));
-        }
-        self.flush()
-    }
-
-    /// Makes a futex wake on `word` end a wait of this ring, as long as the word holds `expected` when the SQE is taken;
-    /// if it does not, that counts as a kick. Stays armed until it has fired. Returns true when it is (or was already) armed;
-    /// with false the caller must not sleep on it: no [`Capabilities::FUTEX_WAIT`], or no room in the queue.
-    ///
-    /// # Safety
-    ///
-    /// `word` must stay valid until dropping the ring has returned.
-    #[must_use = "an unarmed word wakes nobody"]
-    pub unsafe fn arm_sleep_word(&mut self, word: *const AtomicU32, expected: u32) -> bool {
-        if self.kicks.is_word_armed() {
-            return true;
-        }
-        if !self.capabilities.contains(Capabilities::FUTEX_WAIT) {
-            return false;
-        }
-        let is_written = self.push_control(&self.kicks.word_entry(word.cast(), expected));
-        if is_written {
-            self.kicks.word_armed();
-        }
-        is_written
-    }
-
-    /// Makes a write to the eventfd `fd` end a wait of this ring. Stays armed over many kicks; call it before every sleep,
-    /// it does nothing while armed. Returns true when it is armed. `fd` must be nonblocking and stay open as long as the
-    /// ring; the ring drains it.
-    #[must_use = "an unarmed eventfd wakes nobody"]
-    pub fn arm_eventfd(&mut self, fd: RawFd) -> bool {
-        if self.kicks.is_eventfd_armed() {
-            return true;
-        }
-        let is_written = self.push_control(&self.kicks.eventfd_entry(fd));
-        if is_written {
-            self.kicks.eventfd_armed(fd);
-        }
-        is_written
-    }
-
-    /// Flushes once if there is no room.
-    fn push_control(&mut self, entry: &squeue::Entry) -> bool {
-        if self.push(entry) {
-            return true;
-        }
-        let _ = self.flush();
-        self.push(entry)
-    }
-
-    /// Ends the waits on sleep word and eventfd. They are armed until their records have been reaped.
-    pub fn disarm(&mut self) {
-        for user_data in self.kicks.armed() {
-            if !self.owed.is_empty() || !self.pay(Owed::Disarm(user_data)) {
-                self.owed.push_back(Owed::Disarm(user_data));
-            }
-        }
-    }
-
-    /// The sleep word or the eventfd is armed.
-    pub fn is_armed(&self) -> bool {
-        self.kicks.is_word_armed() || self.kicks.is_eventfd_armed()
-    }
-
-    // ------------------------------------------------------------------------------------------------------ accounts
-
     /// What happened so far.
     #[inline]
     pub fn counters(&self) -> &Counters {
@@ -695,44 +375,5 @@ impl Ring {
     /// A sentence that says which one is broken.
     pub fn check(&self) -> Result<(), &'static str> {
         self.table.check()
-    }
-
-    /// Ends everything the kernel could still write for. See [`Ring`] on dropping.
-    fn drain(&mut self) {
-        self.cancel_all();
-        self.disarm();
-        while self.in_flight() > 0 || self.is_armed() {
-            if self.wait(Some(host::monotonic_ns() + DRAIN_RETRY_NS)) == Waited::TimedOut {
-                self.renew_cancels();
-            }
-            self.poll();
-            self.reap(|_, _, _| {});
-        }
-    }
-
-    #[cold]
-    fn renew_cancels(&mut self) {
-        for index in 0..self.table.used() {
-            if let Some((token, _)) = self.table.unfinished_at(index)
-                && self.table.renew_cancel(token)
-            {
-                self.send_cancel(token);
-            }
-        }
-        self.disarm();
-    }
-}
-
-impl Drop for Ring {
-    fn drop(&mut self) {
-        if host::process_id() == self.process_id {
-            self.drain();
-            // SAFETY: because nothing uses the ring after this; established by being the last statement of drop.
-            unsafe { ManuallyDrop::drop(&mut self.io) };
-        } else {
-            // The child has the descriptor, but never had the mappings: unmapping their addresses could hit another's.
-            // SAFETY: because the descriptor is this ring's copy in this process, closed nowhere else.
-            unsafe { libc::close(self.fd()) };
-        }
     }
 }
