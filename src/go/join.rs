@@ -1,0 +1,275 @@
+//! Join handles.
+//!
+//! # Safety
+//!
+//! A handle owns one end of a control block; the join word (see `goroutine::join_word`) says when the result is there and
+//! who frees the block.
+
+#![allow(unsafe_code)]
+
+use crate::goroutine::{End, Goroutine, Payload, StackError, take_result};
+use crate::park::{Outcome, WaitReason};
+use crate::sched;
+use std::any::Any;
+use std::fmt;
+use std::marker::PhantomData;
+use std::mem::ManuallyDrop;
+use std::ptr::NonNull;
+
+/// Why a goroutine has no value to give.
+#[non_exhaustive]
+pub enum JoinError {
+    /// It panicked; this is the payload.
+    Panic(Box<dyn Any + Send>),
+    /// It was cancelled, or its runtime ended before it did.
+    Cancelled,
+    /// It called [`exit_goroutine`](crate::exit_goroutine).
+    Exited,
+    /// No stack could be had for it, so it never started.
+    NoStack(StackError),
+}
+
+impl JoinError {
+    /// The panic's payload, to be handed to `std::panic::resume_unwind`.
+    ///
+    /// # Errors
+    ///
+    /// The error itself if it is not a panic.
+    pub fn try_into_panic(self) -> Result<Box<dyn Any + Send>, JoinError> {
+        match self {
+            JoinError::Panic(payload) => Ok(payload),
+            other => Err(other),
+        }
+    }
+
+    /// Whether the goroutine panicked.
+    pub fn is_panic(&self) -> bool {
+        matches!(self, JoinError::Panic(_))
+    }
+
+    /// Whether the goroutine was cancelled.
+    pub fn is_cancelled(&self) -> bool {
+        matches!(self, JoinError::Cancelled)
+    }
+}
+
+/// What a panic's payload says, if it says something.
+pub(crate) fn panic_message(payload: &(dyn Any + Send)) -> Option<&str> {
+    payload
+        .downcast_ref::<&'static str>()
+        .copied()
+        .or_else(|| payload.downcast_ref::<String>().map(String::as_str))
+}
+
+impl fmt::Display for JoinError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            JoinError::Panic(payload) => match panic_message(&**payload) {
+                Some(message) => write!(f, "the goroutine panicked: {message}"),
+                None => f.write_str("the goroutine panicked"),
+            },
+            JoinError::Cancelled => f.write_str("the goroutine was cancelled"),
+            JoinError::Exited => f.write_str("the goroutine called exit_goroutine"),
+            JoinError::NoStack(error) => write!(f, "the goroutine could not start: {error}"),
+        }
+    }
+}
+
+impl fmt::Debug for JoinError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            JoinError::Panic(payload) => f
+                .debug_tuple("Panic")
+                .field(&panic_message(&**payload).unwrap_or(".."))
+                .finish(),
+            JoinError::Cancelled => f.write_str("Cancelled"),
+            JoinError::Exited => f.write_str("Exited"),
+            JoinError::NoStack(error) => f.debug_tuple("NoStack").field(error).finish(),
+        }
+    }
+}
+
+impl std::error::Error for JoinError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            JoinError::NoStack(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+/// One end of a goroutine's control block. Dropping it detaches the goroutine.
+pub(crate) struct RawJoin<T> {
+    /// `None`: the goroutine was refused, and counts as cancelled.
+    block: Option<NonNull<Goroutine>>,
+    result: PhantomData<T>,
+}
+
+// SAFETY: the handle gives out the result, which is sent with it; the block's other end is synchronised by the join word.
+unsafe impl<T: Send> Send for RawJoin<T> {}
+// SAFETY: through a shared handle only atomics are reached.
+unsafe impl<T: Send> Sync for RawJoin<T> {}
+
+impl<T> RawJoin<T> {
+    /// # Safety
+    ///
+    /// The goroutine's result type is `T`, and no other handle of it exists.
+    #[inline]
+    pub(crate) unsafe fn new(block: NonNull<Goroutine>) -> RawJoin<T> {
+        RawJoin {
+            block: Some(block),
+            result: PhantomData,
+        }
+    }
+
+    /// The handle of a goroutine that was refused.
+    pub(crate) fn refused() -> RawJoin<T> {
+        RawJoin {
+            block: None,
+            result: PhantomData,
+        }
+    }
+
+    #[inline]
+    fn block(&self) -> Option<&Goroutine> {
+        // SAFETY: the block is not freed before both ends have let go, and this is one.
+        self.block.map(|block| unsafe { block.as_ref() })
+    }
+
+    pub(crate) fn id(&self) -> Option<u64> {
+        self.block().map(Goroutine::id)
+    }
+
+    #[inline]
+    pub(crate) fn is_finished(&self) -> bool {
+        self.block().is_none_or(|g| g.join.is_done())
+    }
+
+    /// Waits for the result. A cancelled goroutine unwinds from here, and then this handle detaches.
+    #[inline]
+    pub(crate) fn join(self) -> End<T> {
+        if !self.is_finished() {
+            self.wait();
+        }
+        let this = ManuallyDrop::new(self);
+        let Some(block) = this.block else {
+            return End::Cancelled;
+        };
+        // SAFETY: done, so the result is there; the handle is not dropped, so nobody else takes it, and the block is
+        // freed once.
+        unsafe {
+            let end = take_result(block.as_ref());
+            sched::free(block);
+            end
+        }
+    }
+
+    #[cold]
+    fn wait(&self) {
+        let Some(g) = self.block() else { return };
+        if sched::current().is_some_and(|me| std::ptr::eq(me, g)) {
+            panic!("a goroutine that joins itself waits for ever");
+        }
+        loop {
+            let waiter = sched::new_waiter();
+            g.joiner.set(&raw const waiter);
+            if !g.join.announce() {
+                return;
+            }
+            if sched::wait(&waiter, WaitReason::Join, sched::NEVER) == Outcome::Woken {
+                return;
+            }
+            // Cancelled: take the address back before the waiter goes.
+            if !g.join.retract() {
+                // The goroutine has ended meanwhile and looks at the waiter just now, for an instant.
+                while !g.join.is_released() {
+                    std::thread::yield_now();
+                }
+                return;
+            }
+            sched::unwind_if_cancelled();
+        }
+    }
+}
+
+impl<T> Drop for RawJoin<T> {
+    fn drop(&mut self) {
+        let Some(block) = self.block else { return };
+        // SAFETY: the block is not freed before both ends have let go, and this is one.
+        let g = unsafe { block.as_ref() };
+        if g.join.detach() {
+            // SAFETY: done and this end lets go, so the block is ours alone; its result was not taken.
+            unsafe {
+                (g.vtable().drop_result)(g);
+                sched::free(block);
+            }
+        }
+    }
+}
+
+/// The right to a goroutine's result. Dropping it detaches the goroutine, which runs on.
+///
+/// ```
+/// urgo::run(|| {
+///     let handle = urgo::spawn(|| {
+///         if true {
+///             panic!("of its own");
+///         }
+///     });
+///     let error = handle.join().unwrap_err();
+///     assert!(error.is_panic() && error.to_string().contains("of its own"));
+/// });
+/// ```
+pub struct JoinHandle<T> {
+    raw: RawJoin<T>,
+}
+
+impl<T> JoinHandle<T> {
+    #[inline]
+    pub(crate) fn new(raw: RawJoin<T>) -> JoinHandle<T> {
+        JoinHandle { raw }
+    }
+
+    /// Waits for the goroutine's end and takes its value.
+    ///
+    /// Blocks the calling goroutine, or the calling thread if that is no goroutine. What the goroutine did happens before
+    /// this returns.
+    ///
+    /// # Errors
+    ///
+    /// [`JoinError`]: it panicked, was cancelled, exited, or could not start.
+    ///
+    /// # Panics
+    ///
+    /// If a goroutine joins itself.
+    #[inline]
+    pub fn join(self) -> Result<T, JoinError> {
+        match self.raw.join() {
+            End::Value(value) => Ok(value),
+            End::Panic(payload) => Err(JoinError::Panic(payload as Payload)),
+            End::Cancelled => Err(JoinError::Cancelled),
+            End::Exited => Err(JoinError::Exited),
+            End::NoStack(error) => Err(JoinError::NoStack(error)),
+        }
+    }
+
+    /// Whether the goroutine has ended. Blocks nothing; once `true`, [`join`](Self::join) returns at once.
+    pub fn is_finished(&self) -> bool {
+        self.raw.is_finished()
+    }
+
+    /// The goroutine's id: unique in its runtime, in spawn order on each worker. `None` if it was refused because its
+    /// runtime was ending.
+    pub fn id(&self) -> Option<u64> {
+        self.raw.id()
+    }
+}
+
+impl<T> fmt::Debug for JoinHandle<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("JoinHandle")
+            .field("id", &self.id())
+            .field("is_finished", &self.is_finished())
+            .finish()
+    }
+}

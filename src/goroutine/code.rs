@@ -1,0 +1,180 @@
+//! A goroutine's closure and result inside its control block.
+//!
+//! The block's storage first holds the closure (or a box of it, if it is too large or too aligned), then, once the
+//! closure has run, its result (likewise). `outcome` says which kind of result.
+//!
+//! # Safety
+//!
+//! Storage is untyped; each function says what it must hold. The functions of one [`VTable`] belong together, so a
+//! block filled by [`fill`] holds what its own vtable expects.
+
+#![allow(unsafe_code)]
+
+use super::block::{EndKind, Goroutine, Storage, VTable};
+use super::local::drop_locals;
+use super::stack::StackError;
+use core::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// Payload of the unwinding that ends a cancelled goroutine.
+#[derive(Debug)]
+pub(crate) struct CancelUnwind;
+
+/// Payload of the unwinding that `exit_goroutine` starts.
+#[derive(Debug)]
+pub(crate) struct ExitUnwind;
+
+/// A panic's payload.
+pub(crate) type Payload = Box<dyn Any + Send>;
+
+const fn is_inline<V>() -> bool {
+    size_of::<V>() <= size_of::<Storage>() && align_of::<V>() <= align_of::<Storage>()
+}
+
+impl Storage {
+    /// # Safety
+    ///
+    /// The caller has the storage to itself, and it holds nothing.
+    unsafe fn put<V>(&self, value: V) {
+        let place = self.0.get();
+        // SAFETY: ours by contract; inline values fit and are aligned (`is_inline`), and so does a box.
+        unsafe {
+            if is_inline::<V>() {
+                place.cast::<V>().write(value);
+            } else {
+                place.cast::<Box<V>>().write(Box::new(value));
+            }
+        }
+    }
+
+    /// # Safety
+    ///
+    /// The caller has the storage to itself, and it holds a `V`, which is gone from it afterwards.
+    unsafe fn take<V>(&self) -> V {
+        let place = self.0.get();
+        // SAFETY: the counterpart of `put`.
+        unsafe {
+            if is_inline::<V>() {
+                place.cast::<V>().read()
+            } else {
+                *place.cast::<Box<V>>().read()
+            }
+        }
+    }
+}
+
+/// Puts a closure into a fresh block.
+///
+/// # Safety
+///
+/// The caller has the block to itself. What the closure borrows outlives the goroutine.
+#[inline]
+pub(crate) unsafe fn fill<F, T>(g: &Goroutine, closure: F)
+where
+    F: FnOnce() -> T,
+{
+    // SAFETY: the caller has the block to itself; a fresh block's storage holds nothing.
+    unsafe { g.storage.put(closure) };
+    g.vtable.set(
+        const {
+            &VTable {
+                run: run::<F, T>,
+                drop_closure: drop_closure::<F>,
+                drop_result: drop_result::<T>,
+            }
+        },
+    );
+}
+
+/// SAFETY contract of all `VTable::run`: called once, on the goroutine's stack, with the closure in storage.
+unsafe fn run<F, T>(g: &Goroutine)
+where
+    F: FnOnce() -> T,
+{
+    // SAFETY: filled with an `F`, not yet taken.
+    let closure = unsafe { g.storage.take::<F>() };
+    let mut result = catch_unwind(AssertUnwindSafe(closure));
+    if !g.extra.get().is_null() {
+        // SAFETY: the goroutine's own locals, on its own stack.
+        let dropped = catch_unwind(AssertUnwindSafe(|| unsafe { drop_locals(g.locals()) }));
+        if let (Err(payload), true) = (dropped, result.is_ok()) {
+            result = Err(payload);
+        }
+    }
+    let kind = match result {
+        Ok(value) => {
+            // SAFETY: the closure is gone from storage.
+            unsafe { g.storage.put(value) };
+            EndKind::Value
+        }
+        Err(payload) if payload.is::<CancelUnwind>() => EndKind::Cancelled,
+        Err(payload) if payload.is::<ExitUnwind>() => EndKind::Exited,
+        Err(payload) => {
+            // SAFETY: as above.
+            unsafe { g.storage.put::<Payload>(payload) };
+            EndKind::Panic
+        }
+    };
+    g.outcome.set(kind);
+}
+
+/// SAFETY contract of all `VTable::drop_closure`: the goroutine never started; the caller has the block.
+unsafe fn drop_closure<F>(g: &Goroutine) {
+    // SAFETY: filled with an `F`, not yet taken.
+    let closure = unsafe { g.storage.take::<F>() };
+    // A panicking Drop of a captured value must not end a worker.
+    drop(catch_unwind(AssertUnwindSafe(move || drop(closure))));
+}
+
+/// SAFETY contract of all `VTable::drop_result`: the goroutine is done; the caller has the block.
+unsafe fn drop_result<T>(g: &Goroutine) {
+    // SAFETY: by contract.
+    let result = unsafe { take_result::<T>(g) };
+    drop(catch_unwind(AssertUnwindSafe(move || drop(result))));
+}
+
+/// What a goroutine left in its block.
+pub(crate) enum End<T> {
+    Value(T),
+    Panic(Payload),
+    Cancelled,
+    Exited,
+    NoStack(StackError),
+}
+
+/// Takes the result out of a block that is done.
+///
+/// # Safety
+///
+/// The goroutine's result type is `T`, it is done, its result was not taken, and the caller has the block.
+#[inline]
+pub(crate) unsafe fn take_result<T>(g: &Goroutine) -> End<T> {
+    // SAFETY: `outcome` says what is in storage (see `EndKind`).
+    unsafe {
+        match g.outcome.get() {
+            EndKind::Value => End::Value(g.storage.take()),
+            EndKind::Panic => End::Panic(g.storage.take()),
+            EndKind::Cancelled => End::Cancelled,
+            EndKind::Exited => End::Exited,
+            EndKind::NoStack => End::NoStack(g.storage.take()),
+        }
+    }
+}
+
+/// Ends a goroutine that never started: drops its closure and records why.
+///
+/// # Safety
+///
+/// The goroutine is fresh and the caller has the block.
+pub(crate) unsafe fn end_unstarted(g: &Goroutine, no_stack: Option<StackError>) {
+    // SAFETY: fresh, so the closure is in storage.
+    unsafe { (g.vtable.get().drop_closure)(g) };
+    match no_stack {
+        None => g.outcome.set(EndKind::Cancelled),
+        Some(error) => {
+            // SAFETY: the closure is gone from storage.
+            unsafe { g.storage.put(error) };
+            g.outcome.set(EndKind::NoStack);
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! Every limit of the runtime in one place, with unit, reason and relation.
+
+/// Reserve of a goroutine stack in bytes unless a builder says otherwise. Only touched pages cost memory.
+pub(crate) const STACK_BYTES_DEFAULT: usize = 256 * 1024;
+/// Smallest stack reserve in bytes; smaller requests are rounded up to it.
+pub(crate) const STACK_BYTES_MIN: usize = 16 * 1024;
+/// Largest stack reserve in bytes; a larger request is a typed error.
+pub(crate) const STACK_BYTES_MAX: usize = 1 << 30;
+/// Inaccessible bytes below each stack. Rust probes every page of a frame, so one page would do for Rust code; C code
+/// with frames up to this size is caught as well.
+pub(crate) const GUARD_BYTES: usize = 16 * 1024;
+/// Free stacks of one size class that a worker keeps with their pages when it trims.
+pub(crate) const STACKS_HOT_MAX: usize = 64;
+/// Stacks in the first slab of a size class; each further slab doubles.
+pub(crate) const SLAB_STACKS_FIRST: usize = 64;
+/// Upper bound of the address space of one slab in bytes.
+pub(crate) const SLAB_BYTES_MAX: usize = 16 << 30;
+/// Free stacks whose pages are given back in one go, so that trimming never holds a worker for long.
+pub(crate) const TRIM_BATCH: usize = 2048;
+/// How long a worker keeps the pages of surplus free stacks, in nanoseconds.
+pub(crate) const TRIM_DELAY_NS: u64 = 500_000_000;
+
+/// Bytes of a goroutine's control block that hold its closure and, later, its result.
+pub(crate) const INLINE_BYTES: usize = 128;
+/// Bytes (and alignment) of a chunk of control blocks; its header is found by masking a block's address.
+pub(crate) const CHUNK_BYTES: usize = 64 * 1024;
+/// Bytes of the first region of control blocks; each further region doubles up to `REGION_BYTES_MAX`.
+pub(crate) const REGION_BYTES_FIRST: usize = 256 * 1024;
+/// Upper bound of one region of control blocks in bytes.
+pub(crate) const REGION_BYTES_MAX: usize = 64 << 20;
+/// Goroutine ids that a worker takes from the runtime's counter at a time.
+pub(crate) const ID_BATCH: u64 = 1024;
+
+/// Dispatches between two looks at inbox, ring and injector while the run queue is not empty (prime, as in Go, so
+/// that it does not beat with the program's own periods).
+pub(crate) const FAIR_TICKS: u32 = 61;
+/// Dispatches after which goroutine-to-goroutine switches go through the host stack once.
+pub(crate) const DIRECT_TICKS: u32 = 16;
+/// Consecutive dispatches from the next slot before its goroutine goes to the end of the run queue.
+pub(crate) const NEXT_BUDGET: u32 = 16;
+/// Fresh goroutines that start in a row before the run queue is looked at again.
+pub(crate) const FRESH_BATCH: u32 = 8;
+/// Submission entries that are handed to the kernel at once without waiting for the queue to become empty.
+pub(crate) const FLUSH_BATCH: u32 = 16;
+/// Age in microseconds at which waiting submission entries are handed over.
+pub(crate) const FLUSH_AGE_US: u64 = 50;
+/// How long a worker looks for work of others before it sleeps, in microseconds.
+pub(crate) const SPIN_US: u64 = 5;
+
+/// Submission entries of a worker's ring unless the builder says otherwise.
+pub(crate) const RING_ENTRIES_DEFAULT: u32 = 1024;
+/// Threads of the blocking pool unless the builder says otherwise.
+pub(crate) const BLOCKING_THREADS_DEFAULT: usize = 512;
+/// How long an idle thread of the blocking pool stays, in seconds.
+pub(crate) const BLOCKING_IDLE_SECS: u64 = 10;
+/// Connections a listener lets the kernel queue; the kernel clamps it to `net.core.somaxconn`.
+pub(crate) const LISTEN_BACKLOG: i32 = 4096;
+
+const _: () = assert!(STACK_BYTES_MIN.is_power_of_two() && STACK_BYTES_MAX.is_power_of_two());
+const _: () =
+    assert!(STACK_BYTES_DEFAULT >= STACK_BYTES_MIN && STACK_BYTES_DEFAULT <= STACK_BYTES_MAX);
+const _: () = assert!(SLAB_BYTES_MAX >= STACK_BYTES_MAX + GUARD_BYTES);
+const _: () = assert!(
+    REGION_BYTES_FIRST.is_multiple_of(CHUNK_BYTES) && REGION_BYTES_MAX >= REGION_BYTES_FIRST
+);
+const _: () = assert!(DIRECT_TICKS <= FAIR_TICKS && DIRECT_TICKS.is_power_of_two());

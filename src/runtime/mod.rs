@@ -1,0 +1,166 @@
+//! # Purpose
+//!
+//! Building, running and ending a runtime.
+//!
+//! # Algorithm
+//!
+//! `build` starts the workers, each of which makes its own ring on its own thread; nothing runs on the caller's. `run` sends
+//! the main goroutine in and waits for it as a plain thread. The end (see `sched::stop`) cancels what is left in spawn
+//! order, waits until all operations are acked, closes the rings and joins the threads, all before `run` returns: no port
+//! or file stays busy.
+//!
+//! # Imports
+//!
+//! All rooms.
+
+mod builder;
+mod error;
+mod handle;
+
+pub use builder::Builder;
+pub use error::{BuildError, RunError};
+pub use handle::Handle;
+
+use crate::go::{self, RawJoin};
+use crate::goroutine::End;
+use crate::sched::{self, Shared};
+use std::fmt;
+use std::panic::{Location, resume_unwind};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+/// A set of workers that runs goroutines.
+///
+/// Dropping it ends it as the return of [`run`](Self::run) does.
+///
+/// ```
+/// # fn main() -> Result<(), urgo::BuildError> {
+/// let runtime = urgo::Runtime::builder().workers(1).build()?;
+/// let sum = runtime.run(|| (1..=3).map(|n| urgo::spawn(move || n)).map(|h| h.join().unwrap()).sum::<i32>());
+/// assert_eq!(sum, 6);
+/// # Ok(())
+/// # }
+/// ```
+pub struct Runtime {
+    shared: Arc<Shared>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+/// Builds a runtime with the defaults, runs `f` as its main goroutine, and ends the runtime when `f` returns.
+///
+/// Blocks the calling thread. The rest of the goroutines are cancelled and unwound in spawn order, operations are acked and
+/// rings are closed before this returns. `f` may borrow from the caller.
+///
+/// # Panics
+///
+/// If no runtime can be built: the message is the [`BuildError`]'s, with cause and remedy. With `f`'s own panic.
+///
+/// ```
+/// let greeting = String::from("hello");
+/// let length = urgo::run(|| greeting.len());
+/// assert_eq!(length, 5);
+/// ```
+#[track_caller]
+pub fn run<F, T>(f: F) -> T
+where
+    F: FnOnce() -> T + Send,
+    T: Send,
+{
+    match Runtime::builder().build() {
+        Ok(runtime) => runtime.run(f),
+        Err(error) => panic!("urgo::run: {error}"),
+    }
+}
+
+impl Runtime {
+    /// A builder with the defaults.
+    pub fn builder() -> Builder {
+        Builder::new()
+    }
+
+    /// A handle with which any thread can spawn here.
+    #[must_use]
+    pub fn handle(&self) -> Handle {
+        Handle::new(self.shared.clone())
+    }
+
+    /// Runs `f` as the main goroutine and ends the runtime when it returns. As [`run`](crate::run).
+    ///
+    /// # Panics
+    ///
+    /// With `f`'s own panic; with [`RunError`]'s message if `f` did not come to an end of its own.
+    #[track_caller]
+    pub fn run<F, T>(self, f: F) -> T
+    where
+        F: FnOnce() -> T + Send,
+        T: Send,
+    {
+        match self.try_run(f) {
+            Ok(value) => value,
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    /// As [`run`](Self::run).
+    ///
+    /// # Errors
+    ///
+    /// [`RunError`]: the main goroutine did not come to an end of its own.
+    ///
+    /// # Panics
+    ///
+    /// With `f`'s own panic.
+    #[track_caller]
+    pub fn try_run<F, T>(mut self, f: F) -> Result<T, RunError>
+    where
+        F: FnOnce() -> T + Send,
+        T: Send,
+    {
+        let main = go::Builder::new().name("main");
+        let raw: Result<RawJoin<T>, _> =
+            handle::spawn_borrowed(&self.shared, main, f, Location::caller());
+        let end = raw.map(RawJoin::join);
+        self.end();
+        match end {
+            Ok(End::Value(value)) => Ok(value),
+            Ok(End::Panic(payload)) => resume_unwind(payload),
+            Ok(End::Exited) => Err(RunError::Exited),
+            Ok(End::Cancelled) => Err(RunError::Cancelled),
+            Ok(End::NoStack(error)) => Err(RunError::NoStack(error)),
+            Err(error) => Err(RunError::Spawn(error)),
+        }
+    }
+
+    /// Ends the runtime: cancels all goroutines, waits for them and for the operations in flight, closes the rings, joins
+    /// the threads. Blocks the calling thread.
+    fn end(&mut self) {
+        if self.threads.is_empty() {
+            return;
+        }
+        self.shared.begin_stop();
+        let threads = std::mem::take(&mut self.threads);
+        if sched::worker().is_some_and(|worker| Arc::ptr_eq(&worker.shared, &self.shared)) {
+            // Dropped by one of its own goroutines, which cannot wait for itself: the workers end on their own.
+            return;
+        }
+        for thread in threads {
+            // Goroutines' panics do not reach a worker's loop; a worker that dies of a broken invariant has said so.
+            let _ = thread.join();
+        }
+        self.shared.pool.stop();
+    }
+}
+
+impl Drop for Runtime {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+impl fmt::Debug for Runtime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Runtime")
+            .field("workers", &self.shared.remotes.len())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,26 @@
+//! A goroutine's first and last frames.
+//!
+//! # Safety
+//!
+//! The last switch out of a goroutine's stack, which is never entered again.
+
+#![allow(unsafe_code)]
+
+use super::worker::worker;
+use crate::goroutine::Goroutine;
+use std::process::abort;
+
+/// Where every goroutine begins, on its own stack. A panic cannot get here: `VTable::run` catches it.
+pub(super) unsafe extern "C" fn entry(block: *mut ()) -> ! {
+    // SAFETY: `Worker::start` passes the block, which lives until `finish`.
+    let g = unsafe { &*block.cast::<Goroutine>() };
+    // SAFETY: on the goroutine's own stack, once, with the closure still in the block.
+    unsafe { (g.vtable().run)(g) };
+    let Some(worker) = worker() else { abort() };
+    worker.finish(g);
+    let mut nowhere = std::ptr::null_mut();
+    // SAFETY: `host_sp` was saved by the `switch_in` that this thread's host is in; our own context is not kept.
+    unsafe { urgo_arch::switch_out(&raw mut nowhere, worker.host_sp()) };
+    // Nobody has this context.
+    abort()
+}

@@ -1,0 +1,156 @@
+//! One operation of the running goroutine, from registration to its last completion.
+//!
+//! # Algorithm
+//!
+//! 1. Register in the table, so that a completion finds its owner, then write the entry, then suspend. If the
+//!    submission queue is full, submit; if that does not help, wait in line behind those who came before.
+//! 2. With a deadline, a timer on this stack cancels the operation when it passes. Cancelling only asks: the goroutine
+//!    goes on waiting for the operation's own last record.
+//! 3. The result wins: only an operation that the kernel reports as cancelled counts as timed out.
+//!
+//! The goroutine cannot leave before that record, by return, cancellation or unwinding, so borrowed buffers are sound.
+//!
+//! # Safety
+//!
+//! The memory that an entry names is the caller's until `perform` returns; nothing between registration and the last
+//! record unwinds.
+
+#![allow(unsafe_code)]
+
+use super::wait::{NEVER, is_cancellable, new_waiter, unwind_if_cancelled};
+use super::worker::{Worker, current, worker};
+use crate::goroutine::{Goroutine, Waiting};
+use crate::park::{WaitReason, Wake};
+use crate::seam::Token;
+use crate::timer::{Action, TimerNode};
+use core::ptr::NonNull;
+use std::os::fd::RawFd;
+use urgo_uring::{Kind, Outcome, squeue};
+
+/// What a suspended goroutine's `Waiting::Operation` points to.
+pub(crate) struct Operation {
+    pub(crate) token: Token,
+}
+
+/// What came of an operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Performed {
+    /// The kernel's result: ≥ 0, or a negated errno.
+    Done {
+        /// The result.
+        res: i32,
+        /// The completion's flags.
+        flags: u32,
+    },
+    /// The deadline passed and the kernel has cancelled the operation without an effect.
+    TimedOut,
+    /// The caller is a plain thread. Nothing was done.
+    NotAGoroutine,
+}
+
+/// Carries out `entry` on the running goroutine's ring and waits for its last completion. Blocks the goroutine.
+///
+/// `deadline` is nanoseconds of the monotonic clock, [`NEVER`] for none. A goroutine that is cancelled unwinds from here
+/// once the operation has ended without an effect.
+///
+/// # Safety
+///
+/// All memory that `entry` names stays valid until the call returns or unwinds. `entry` is a one-shot operation that is
+/// not linked to another.
+pub(crate) unsafe fn perform(
+    entry: squeue::Entry,
+    fd: RawFd,
+    reason: WaitReason,
+    deadline: u64,
+) -> Performed {
+    let (Some(worker), Some(g)) = (worker(), current()) else {
+        return Performed::NotAGoroutine;
+    };
+    if g.cancelled.get() {
+        unwind_if_cancelled();
+        if std::thread::panicking() {
+            // Inside a `Drop` of a goroutine that is being cancelled: do not start what could wait for ever.
+            return Performed::Done {
+                res: -libc::ECANCELED,
+                flags: 0,
+            };
+        }
+    }
+    // SAFETY: by this function's contract; `run` returns only after the last completion.
+    let outcome = unsafe { run(worker, g, entry, fd, reason, deadline) };
+    // The kernel reports a cancelled call as such, or as interrupted.
+    if outcome.cancel_marked && (outcome.res == -libc::ECANCELED || outcome.res == -libc::EINTR) {
+        unwind_if_cancelled();
+        if deadline != NEVER && worker.shared.clock.now_ns() >= deadline {
+            return Performed::TimedOut;
+        }
+    }
+    Performed::Done {
+        res: outcome.res,
+        flags: outcome.flags,
+    }
+}
+
+/// # Safety
+///
+/// As [`perform`].
+#[inline]
+unsafe fn run(
+    worker: &Worker,
+    g: &Goroutine,
+    mut entry: squeue::Entry,
+    fd: RawFd,
+    reason: WaitReason,
+    deadline: u64,
+) -> Outcome {
+    let token = loop {
+        match worker
+            .with_driver(|driver| driver.register(Kind::OneShot, fd, NonNull::from(g).cast()))
+        {
+            Ok(token) => break token,
+            Err(_) => wait_for_room(worker),
+        }
+    };
+    loop {
+        // SAFETY: by this function's contract, the entry's memory is valid until the last record, and the frame stays
+        // until then.
+        match worker.with_driver(|driver| unsafe { driver.queue(token, entry) }) {
+            Ok(()) => break,
+            Err(full) => entry = full.0,
+        }
+        let flushed = worker.with_driver(|driver| driver.flush());
+        if flushed == urgo_uring::Flushed::Stalled {
+            wait_for_room(worker);
+        }
+    }
+    worker.note_submission();
+    let operation = Operation { token };
+    if is_cancellable(g) {
+        g.waiting
+            .set(Waiting::Operation(NonNull::from(&operation).cast()));
+    }
+    if deadline == NEVER {
+        worker.suspend(g, reason);
+    } else {
+        let timer = TimerNode::new(Action::CancelOperation(NonNull::from(&operation).cast()));
+        // SAFETY: removed below, before this frame goes; nothing in between unwinds.
+        worker.with_timers(|timers| unsafe { timers.insert(deadline, &timer) });
+        worker.suspend(g, reason);
+        worker.with_timers(|timers| timers.remove(&timer));
+    }
+    g.waiting.set(Waiting::No);
+    worker.with_driver(|driver| driver.outcome(token))
+}
+
+/// The kernel takes no more for now: wait in line until completions were reaped.
+#[cold]
+fn wait_for_room(worker: &Worker) {
+    let waiter = new_waiter();
+    // SAFETY: the queue is this thread's; the waiter is popped before its wait ends, so it outlives its place in line.
+    unsafe { worker.submission_waiters.push(&waiter) };
+    super::wait::wait_uncancellable(&waiter, WaitReason::Submission);
+    debug_assert!(!matches!(
+        waiter.finish(crate::park::Outcome::Woken),
+        Some(Wake::Goroutine(_))
+    ));
+}

@@ -1,0 +1,150 @@
+//! What all workers of one runtime share.
+
+use super::idle::Idle;
+use super::pool::Pool;
+use super::remote::{Command, Remote};
+use super::stop::Stop;
+use super::task::Task;
+use crate::atomic::{AtomicU64, Ordering};
+use crate::goroutine::{Observer, Slab};
+use crate::limits::ID_BATCH;
+use crate::seam::{Clock, Entropy};
+use crossbeam_deque::Injector;
+use std::os::fd::RawFd;
+use std::sync::{Arc, Mutex, Weak};
+use urgo_sys::topology::Topology;
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) remotes: Box<[Arc<Remote>]>,
+    pub(crate) idle: Idle,
+    pub(crate) injector: Injector<Task>,
+    pub(crate) stop: Stop,
+    /// Goroutines that foreign threads have spawned.
+    pub(crate) foreign_spawned: AtomicU64,
+    ids: AtomicU64,
+    /// Control blocks of goroutines that foreign threads spawn; `None` once the runtime has ended.
+    pub(crate) foreign: Mutex<Option<Slab>>,
+    /// One per slab, for whoever walks all goroutines.
+    pub(crate) observers: Mutex<Vec<Observer>>,
+    pub(crate) stack_bytes: usize,
+    pub(crate) topology: Topology,
+    pub(crate) clock: Clock,
+    pub(crate) entropy: Entropy,
+    pub(crate) pool: Pool,
+}
+
+/// Every runtime of the process, for requests that concern all of them.
+static RUNTIMES: Mutex<Vec<Weak<Shared>>> = Mutex::new(Vec::new());
+
+impl Shared {
+    pub(crate) fn new(
+        remotes: Box<[Arc<Remote>]>,
+        stack_bytes: usize,
+        topology: Topology,
+        pool: Pool,
+    ) -> Arc<Shared> {
+        let foreign = Slab::new();
+        let workers = remotes.len();
+        let shared = Arc::new(Shared {
+            remotes,
+            idle: Idle::new(),
+            injector: Injector::new(),
+            stop: Stop::new(workers),
+            foreign_spawned: AtomicU64::new(0),
+            ids: AtomicU64::new(0),
+            observers: Mutex::new(vec![foreign.observer()]),
+            foreign: Mutex::new(Some(foreign)),
+            stack_bytes,
+            topology,
+            clock: Clock::Live,
+            entropy: Entropy::Live,
+            pool,
+        });
+        let mut all = RUNTIMES.lock().unwrap_or_else(|e| e.into_inner());
+        all.retain(|other| other.strong_count() > 0);
+        all.push(Arc::downgrade(&shared));
+        shared
+    }
+
+    /// Goroutines that were spawned and have not ended, at some moment during the call.
+    ///
+    /// Both sums only grow and the second is never behind the first, so reading the first first makes a zero true.
+    pub(crate) fn alive(&self) -> u64 {
+        // Pairs with the store in `bump`.
+        let ended: u64 = self
+            .remotes
+            .iter()
+            .map(|r| r.counts.ended.load(Ordering::Acquire))
+            .sum();
+        self.spawned() - ended
+    }
+
+    /// Goroutines spawned so far.
+    pub(crate) fn spawned(&self) -> u64 {
+        // Pairs with the store in `bump`.
+        let spawned: u64 = self
+            .remotes
+            .iter()
+            .map(|r| r.counts.spawned.load(Ordering::Acquire))
+            .sum();
+        // Pairs with the addition in `spawn_foreign`.
+        spawned + self.foreign_spawned.load(Ordering::Acquire)
+    }
+
+    /// A range of goroutine ids for one worker (or one foreign spawn).
+    pub(crate) fn take_ids(&self) -> std::ops::Range<u64> {
+        let first = self.ids.fetch_add(ID_BATCH, Ordering::Relaxed);
+        first..first + ID_BATCH
+    }
+
+    /// One id for a goroutine that a foreign thread spawns.
+    pub(crate) fn take_id(&self) -> u64 {
+        self.ids.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Any thread. After fresh work was posted for anyone: rouses a sleeper if that is called for.
+    #[inline]
+    pub(crate) fn rouse_anyone(&self, rouse: impl FnOnce(&Remote)) {
+        if self.idle.wants_wake_after_post() {
+            match self.remotes.iter().find(|remote| remote.sleep.draft()) {
+                Some(remote) => rouse(remote),
+                None => self.idle.nobody_to_wake(),
+            }
+        }
+    }
+
+    /// Any thread. Makes every worker look around.
+    pub(crate) fn rouse_all(&self) {
+        for remote in &self.remotes {
+            if remote.sleep.notify_after_post() {
+                remote.rouse();
+            }
+        }
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        if let Some(slab) = self
+            .foreign
+            .get_mut()
+            .unwrap_or_else(|e| e.into_inner())
+            .take()
+        {
+            slab.retire();
+        }
+    }
+}
+
+/// Any thread. Asks every worker of every runtime to cancel the operations in flight on descriptor number `fd`.
+pub(crate) fn cancel_fd(fd: RawFd) {
+    let all: Vec<Arc<Shared>> = {
+        let all = RUNTIMES.lock().unwrap_or_else(|e| e.into_inner());
+        all.iter().filter_map(Weak::upgrade).collect()
+    };
+    for remote in all.iter().flat_map(|shared| &shared.remotes) {
+        remote.command(Command::CancelFd(fd));
+    }
+}

@@ -1,0 +1,293 @@
+//! Making goroutines, placing them, handing their results over, and freeing their control blocks.
+//!
+//! # Algorithm: placement
+//!
+//! A fresh goroutine goes to its spawner's own deque, where others may steal it, unless
+//!
+//! * it is local (`spawn_local`) or placed on a worker by its builder: then it goes to that worker's queue;
+//! * its spawner's worker has many more live homed goroutines than the less loaded of two random workers: then it is
+//!   placed there. So an accept loop that spawns a goroutine per connection does not pile all of them on its worker.
+//!
+//! # Safety
+//!
+//! Control blocks are handled as raw pointers: a block belongs to its creator until it is queued.
+
+#![allow(unsafe_code)]
+
+use super::remote::Remote;
+use super::shared::Shared;
+use super::task::Task;
+use super::wait::settle;
+use super::worker::{Worker, bump, worker};
+use crate::atomic::Ordering;
+use crate::goroutine::join_word::Completed;
+use crate::goroutine::{Extra, Goroutine, Slab, Status, Waiting, end_unstarted, fill, free_remote};
+use crate::park::Outcome;
+use core::panic::Location;
+use core::ptr::{self, NonNull};
+use std::sync::Arc;
+
+/// Where a goroutine may run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Placement {
+    /// Where it is spawned, unless that worker is much more loaded than another; stealable until it starts.
+    #[default]
+    Auto,
+    /// On the worker that spawns it, whatever the load.
+    Local,
+    /// On the least loaded of a few workers.
+    Spread,
+    /// On the worker with this index (from 0).
+    Worker(usize),
+}
+
+/// What a spawner says about a goroutine besides its closure.
+pub(crate) struct Plan {
+    pub(crate) site: &'static Location<'static>,
+    pub(crate) extra: Option<Box<Extra>>,
+    pub(crate) placement: Placement,
+}
+
+/// No control block could be had: the address space is exhausted.
+#[derive(Debug)]
+pub(crate) struct NoBlock;
+
+/// Fills a block of `slab` for a goroutine that will run `closure`.
+///
+/// # Safety
+///
+/// As [`fill`]: what the closure borrows outlives the goroutine.
+#[inline]
+unsafe fn create<F, T>(
+    slab: &mut Slab,
+    id: u64,
+    plan: &mut Plan,
+    closure: F,
+) -> Result<NonNull<Goroutine>, NoBlock>
+where
+    F: FnOnce() -> T,
+{
+    let block = slab.allocate().ok_or(NoBlock)?;
+    // SAFETY: just allocated, so initialised and ours.
+    let g = unsafe { block.as_ref() };
+    g.id.store(id, Ordering::Relaxed);
+    g.site.set(Some(plan.site));
+    g.join.reset();
+    g.joiner.set(ptr::null());
+    g.cancelled.set(false);
+    g.uncancellable.set(0);
+    g.pinned.set(false);
+    g.waiting.set(Waiting::No);
+    if let Some(extra) = plan.extra.take() {
+        g.extra.set(Box::into_raw(extra));
+    }
+    // SAFETY: the block is ours; the rest by this function's contract.
+    unsafe { fill(g, closure) };
+    g.set_status(Status::Fresh);
+    Ok(block)
+}
+
+impl Worker {
+    /// Spawns from this worker. The closure is `Send` unless `plan` says `Local`.
+    ///
+    /// # Safety
+    ///
+    /// What the closure borrows outlives the goroutine; if it is not `Send`, the placement is `Local`.
+    #[inline]
+    pub(crate) unsafe fn spawn<F, T>(
+        &self,
+        mut plan: Plan,
+        closure: F,
+    ) -> Result<NonNull<Goroutine>, NoBlock>
+    where
+        F: FnOnce() -> T,
+    {
+        let (id, end) = self.ids.get();
+        let (id, end) = if id < end { (id, end) } else { self.more_ids() };
+        // SAFETY: by this function's contract.
+        let block = self.with_slab(|slab| unsafe { create(slab, id, &mut plan, closure) })?;
+        self.ids.set((id + 1, end));
+        bump(&self.remote.counts.spawned, 1);
+        if self.shared.stop.is_stopping() {
+            self.refuse(block);
+        } else {
+            self.place(block, plan.placement);
+        }
+        Ok(block)
+    }
+
+    #[cold]
+    fn more_ids(&self) -> (u64, u64) {
+        let ids = self.shared.take_ids();
+        (ids.start, ids.end)
+    }
+
+    /// The runtime stops: the goroutine ends before it has begun.
+    #[cold]
+    fn refuse(&self, block: NonNull<Goroutine>) {
+        // SAFETY: fresh and ours.
+        let g = unsafe { block.as_ref() };
+        // SAFETY: as above.
+        unsafe { end_unstarted(g, None) };
+        self.complete(g);
+    }
+
+    #[inline]
+    fn place(&self, block: NonNull<Goroutine>, placement: Placement) {
+        match placement {
+            Placement::Auto => match self.less_loaded() {
+                None => {
+                    self.fresh.push(Task(block));
+                    self.rouse_anyone();
+                }
+                Some(remote) => self.place_on(block, remote),
+            },
+            Placement::Local => self.place_on(block, &self.remote),
+            Placement::Spread => {
+                let all = &self.shared.remotes;
+                let (a, b) =
+                    self.with_choice(|choice| (choice.below(all.len()), choice.below(all.len())));
+                let least = [a, b, self.remote.index]
+                    .into_iter()
+                    .min_by_key(|&i| self.load_of(&all[i]));
+                self.place_on(block, &all[least.unwrap_or(a)]);
+            }
+            Placement::Worker(index) => self.place_on(block, &self.shared.remotes[index]),
+        }
+    }
+
+    fn load_of(&self, remote: &Remote) -> usize {
+        if remote.index == self.remote.index {
+            self.live.get() + remote.placed.load(Ordering::Relaxed)
+        } else {
+            remote.load()
+        }
+    }
+
+    /// The less loaded of two random workers, if this one has many more live goroutines.
+    #[inline]
+    fn less_loaded(&self) -> Option<&Remote> {
+        let all = &self.shared.remotes;
+        let live = self.live.get();
+        if all.len() == 1 || live < 4 {
+            return None;
+        }
+        let (a, b) = self.with_choice(|choice| (choice.below(all.len()), choice.below(all.len())));
+        let (a, b) = (&*all[a], &*all[b]);
+        let least = if self.load_of(a) <= self.load_of(b) {
+            a
+        } else {
+            b
+        };
+        let load = self.load_of(least);
+        (live > load + load / 8 + 2).then_some(least)
+    }
+
+    fn place_on(&self, block: NonNull<Goroutine>, remote: &Remote) {
+        // SAFETY: fresh and ours until it is pushed.
+        unsafe { block.as_ref() }.pinned.set(true);
+        remote.placed.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: in no queue; it lives until the worker takes it.
+        unsafe { remote.inbox.push(block) };
+        if remote.index != self.remote.index && remote.sleep.notify_after_post() {
+            self.rouse(remote);
+        }
+    }
+}
+
+impl Shared {
+    /// Spawns from any thread that is no worker of this runtime. `None`: the runtime has ended; the closure is dropped.
+    ///
+    /// # Safety
+    ///
+    /// The closure is `Send`, and what it borrows outlives the goroutine.
+    pub(crate) unsafe fn spawn_foreign<F, T>(
+        &self,
+        mut plan: Plan,
+        closure: F,
+    ) -> Result<NonNull<Goroutine>, SpawnRefused>
+    where
+        F: FnOnce() -> T,
+    {
+        let placement = plan.placement;
+        let block = {
+            let mut slab = self.foreign.lock().unwrap_or_else(|e| e.into_inner());
+            // Under the lock, so that the end, which takes it too, sees either the count or the refusal.
+            if self.stop.is_stopping() {
+                return Err(SpawnRefused::Stopped);
+            }
+            let slab = slab.as_mut().ok_or(SpawnRefused::Stopped)?;
+            // SAFETY: by this function's contract.
+            let block = unsafe { create(slab, self.take_id(), &mut plan, closure) }
+                .map_err(|NoBlock| SpawnRefused::NoMemory)?;
+            // Pairs with the load in `alive`.
+            self.foreign_spawned.fetch_add(1, Ordering::Release);
+            block
+        };
+        if let Placement::Worker(index) = placement {
+            let remote: Arc<Remote> = self.remotes[index].clone();
+            // SAFETY: fresh and ours until it is pushed.
+            unsafe { block.as_ref() }.pinned.set(true);
+            remote.placed.fetch_add(1, Ordering::Relaxed);
+            // SAFETY: in no queue; it lives until the worker takes it.
+            unsafe { remote.inbox.push(block) };
+            if remote.sleep.notify_after_post() {
+                remote.rouse();
+            }
+        } else {
+            self.injector.push(Task(block));
+            self.rouse_anyone(Remote::rouse);
+        }
+        Ok(block)
+    }
+}
+
+/// Why a foreign spawn came to nothing.
+#[derive(Debug)]
+pub(crate) enum SpawnRefused {
+    /// The runtime is ending or has ended.
+    Stopped,
+    /// See [`NoBlock`].
+    NoMemory,
+}
+
+/// The goroutine's side, once, when its result is in the block.
+#[inline]
+pub(super) fn complete(g: &Goroutine) {
+    match g.join.complete() {
+        Completed::Nothing => {}
+        Completed::WakeJoiner => {
+            // SAFETY: the joiner announced this address and keeps the waiter until it is woken or `release` is called.
+            match unsafe { &*g.joiner.get() }.finish(Outcome::Woken) {
+                Some(wake) => settle(wake),
+                None => g.join.release(),
+            }
+        }
+        Completed::Free => {
+            // SAFETY: done and detached, so the block is ours alone.
+            unsafe {
+                (g.vtable().drop_result)(g);
+                free(NonNull::from(g));
+            }
+        }
+    }
+}
+
+/// Gives a block back to its slab.
+///
+/// # Safety
+///
+/// The goroutine is done, its result was taken or dropped, and nobody else has the block.
+pub(crate) unsafe fn free(block: NonNull<Goroutine>) {
+    // SAFETY: by this function's contract.
+    let g = unsafe { block.as_ref() };
+    if !g.extra.get().is_null() {
+        g.drop_extra();
+    }
+    g.set_status(Status::Free);
+    let is_own = worker().is_some_and(|worker| worker.with_slab(|slab| slab.free_own(block)));
+    if !is_own {
+        free_remote(block);
+    }
+}

@@ -1,0 +1,218 @@
+//! The end of a runtime: every goroutine that is left is cancelled and unwound in spawn order, operations are acked, and
+//! only then do workers leave their threads.
+//!
+//! # Algorithm
+//!
+//! 1. `begin`: the phase becomes *stopping*. From here on no goroutine starts: fresh ones are dropped where they are
+//!    found, and a spawn ends its goroutine at once.
+//! 2. Each worker drops the fresh goroutines it finds and says that it is quiet. The last to do so lists all goroutines
+//!    that have started and not ended, in spawn order.
+//! 3. A cursor goes through the list. The home worker of the goroutine under the cursor cancels it and moves the cursor
+//!    on when that goroutine has ended, or when it waits for something that cannot be cut short (a wait inside a `Drop`,
+//!    a blocking task): then the others must go on, since it may wait for them.
+//! 4. When nobody is alive any more, each worker drains its ring, says that it has finished, and leaves when all have:
+//!    until then it may be kicked.
+//!
+//! Every change that another worker may wait for moves the epoch and rouses; a worker that is about to sleep looks at the
+//! epoch behind its fence (ID2 of the idle protocol), so it cannot sleep over a change.
+//!
+//! # Safety
+//!
+//! The list holds pointers to control blocks, which are type-stable; an entry counts only while its id is that of the
+//! block, and only its home worker looks behind the atomics.
+
+#![allow(unsafe_code)]
+
+use super::shared::Shared;
+use super::worker::Worker;
+use crate::atomic::{AtomicU32, AtomicUsize, Ordering, fence};
+use crate::goroutine::{Goroutine, Status, Waiting};
+use crate::park::WaitReason;
+use core::ptr::NonNull;
+use std::sync::OnceLock;
+
+const RUNNING: u32 = 0;
+const STOPPING: u32 = 1;
+
+#[derive(Debug)]
+struct Entry {
+    id: u64,
+    home: usize,
+    goroutine: NonNull<Goroutine>,
+}
+
+// SAFETY: the pointer is only a name, except on the goroutine's home worker.
+unsafe impl Send for Entry {}
+// SAFETY: as above.
+unsafe impl Sync for Entry {}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Stop {
+    phase: AtomicU32,
+    workers: usize,
+    /// Moved by every change below.
+    epoch: AtomicU32,
+    quiet: AtomicUsize,
+    list: OnceLock<Vec<Entry>>,
+    cursor: AtomicUsize,
+    finished: AtomicUsize,
+}
+
+impl Stop {
+    pub(crate) fn new(workers: usize) -> Stop {
+        Stop {
+            phase: AtomicU32::new(RUNNING),
+            workers,
+            epoch: AtomicU32::new(0),
+            quiet: AtomicUsize::new(0),
+            list: OnceLock::new(),
+            cursor: AtomicUsize::new(0),
+            finished: AtomicUsize::new(0),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn is_stopping(&self) -> bool {
+        // Pairs with the store in `begin`.
+        self.phase.load(Ordering::Acquire) == STOPPING
+    }
+
+    /// Worker, behind its ID2 fence: whether anything has changed since it looked.
+    pub(crate) fn has_moved(&self, was_stopping: bool, epoch: u32) -> bool {
+        self.is_stopping() != was_stopping || self.epoch.load(Ordering::Relaxed) != epoch
+    }
+}
+
+impl Shared {
+    /// Any thread. Starts the end; returns at once.
+    pub(crate) fn begin_stop(&self) {
+        // Pairs with the load in `is_stopping`; `rouse_all` has the fence that pairs with the sleepers' (ID2).
+        self.stop.phase.store(STOPPING, Ordering::Release);
+        self.rouse_all();
+    }
+
+    /// Builder only: some workers could not start, so the others must not wait for them.
+    pub(crate) fn abandon_start(&self, threads: usize) {
+        let missing = self.stop.workers - threads;
+        self.stop.quiet.fetch_add(missing, Ordering::Relaxed);
+        self.stop.finished.fetch_add(missing, Ordering::Relaxed);
+        self.begin_stop();
+    }
+
+    /// A worker has changed something that others may wait for.
+    fn stop_moved(&self) {
+        // Pairs with `Worker::stop_turn`, which reads the epoch before everything else.
+        self.stop.epoch.fetch_add(1, Ordering::Release);
+        self.rouse_all();
+    }
+
+    fn list_started(&self) -> Vec<Entry> {
+        let mut list = Vec::new();
+        let observers = self
+            .observers
+            .lock()
+            .unwrap_or_else(|e| e.into_inner())
+            .clone();
+        for observer in observers {
+            // SAFETY: slabs are retired only after all workers have finished, and this one has not.
+            unsafe {
+                observer.for_each(|g| {
+                    if g.status() == Status::Started {
+                        let home = g.home.load(Ordering::Relaxed);
+                        if let Some(home) = self.remotes.iter().position(|r| r.as_home() == home) {
+                            list.push(Entry {
+                                id: g.id(),
+                                home,
+                                goroutine: NonNull::from(g),
+                            });
+                        }
+                    }
+                });
+            }
+        }
+        list.sort_unstable_by_key(|entry| entry.id);
+        list
+    }
+}
+
+/// One worker's part of the end.
+#[derive(Debug, Default)]
+pub(crate) struct Stopping {
+    is_quiet: bool,
+    has_finished: bool,
+}
+
+impl Worker {
+    /// Worker loop, in every turn once the phase is *stopping*. `true`: leave.
+    pub(crate) fn stop_turn(&self, stopping: &mut Stopping) -> bool {
+        let stop = &self.shared.stop;
+        // Pairs with the addition in `stop_moved`: what moved it is seen below, or the epoch differs before we sleep.
+        self.stop_epoch.set(stop.epoch.load(Ordering::Acquire));
+        self.drop_fresh();
+        if !stopping.is_quiet {
+            stopping.is_quiet = true;
+            // Pairs with itself: the last worker sees what the others did before.
+            if stop.quiet.fetch_add(1, Ordering::AcqRel) + 1 == stop.workers {
+                stop.list.get_or_init(|| self.shared.list_started());
+                self.shared.stop_moved();
+            }
+        }
+        if let Some(list) = stop.list.get() {
+            self.cancel_in_order(list);
+        }
+        if !stopping.has_finished
+            && self.shared.alive() == 0
+            && self.run_queue.is_empty()
+            && self.in_flight() == 0
+        {
+            stopping.has_finished = true;
+            // Pairs with the load below.
+            if stop.finished.fetch_add(1, Ordering::AcqRel) + 1 == stop.workers {
+                self.shared.stop_moved();
+            }
+        }
+        // Pairs with the addition above.
+        stop.finished.load(Ordering::Acquire) == stop.workers
+    }
+
+    /// Called at each goroutine's end once the phase is *stopping*: wakes the others if that was the last one.
+    #[cold]
+    pub(crate) fn ended_while_stopping(&self) {
+        // Pairs with itself: of two workers whose last goroutines end at once, one sees both ends.
+        fence(Ordering::SeqCst);
+        if self.shared.alive() == 0 {
+            self.shared.stop_moved();
+        }
+    }
+
+    fn cancel_in_order(&self, list: &[Entry]) {
+        let cursor = &self.shared.stop.cursor;
+        loop {
+            // Pairs with the store below: the cursor comes with what its last holder did.
+            let at = cursor.load(Ordering::Acquire);
+            let Some(entry) = list.get(at) else { return };
+            if entry.home != self.remote.index {
+                return;
+            }
+            // SAFETY: control blocks are type-stable while workers run; only atomics are read until we know that it is
+            // the goroutine of the list, which is homed here, so that the rest is this thread's.
+            let g = unsafe { entry.goroutine.as_ref() };
+            if g.status() == Status::Started && g.id() == entry.id {
+                if !g.cancelled.get() {
+                    self.cancel(g);
+                    return;
+                }
+                let waits = g.wait_reason() != WaitReason::None;
+                if !(waits && matches!(g.waiting.get(), Waiting::No)) {
+                    return;
+                }
+            }
+            // Pairs with the load above.
+            cursor.store(at + 1, Ordering::Release);
+            if list.get(at + 1).is_none_or(|next| next.home != entry.home) {
+                self.shared.stop_moved();
+            }
+        }
+    }
+}

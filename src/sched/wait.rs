@@ -1,0 +1,188 @@
+//! Waiting and waking, for goroutines and plain threads alike.
+//!
+//! # Safety
+//!
+//! Waiters and goroutines are reached through raw pointers that the wait protocol (see `park`) keeps alive.
+
+#![allow(unsafe_code)]
+
+use super::remote::Remote;
+use super::worker::{Worker, current, worker};
+use crate::atomic::Ordering;
+use crate::goroutine::{CancelUnwind, Goroutine, Waiting};
+use crate::park::{Outcome, Target, WaitReason, Waiter, Wake};
+use crate::seam::Clock;
+use crate::timer::{Action, TimerNode};
+use core::ptr::NonNull;
+use std::sync::Arc;
+
+/// No deadline.
+pub(crate) const NEVER: u64 = u64::MAX;
+
+/// Nanoseconds of the runtime's (or, on a plain thread, the system's) monotonic clock.
+#[inline]
+pub(crate) fn now_ns() -> u64 {
+    worker()
+        .map_or(Clock::Live, |worker| worker.shared.clock)
+        .now_ns()
+}
+
+/// Whether the caller is a goroutine (and not a plain thread).
+#[inline]
+pub(crate) fn on_goroutine() -> bool {
+    current().is_some()
+}
+
+/// A waiter for whoever calls.
+#[inline]
+pub(crate) fn new_waiter() -> Waiter {
+    Waiter::new(match worker().and_then(|worker| worker.current.get()) {
+        Some(g) => Target::Goroutine(g.cast()),
+        None => Target::Thread,
+    })
+}
+
+/// Waits until `waiter` is finished by somebody, its deadline passes, or the goroutine is cancelled. Blocks the calling
+/// goroutine or thread. A cancelled goroutine must clean up and then call [`unwind_if_cancelled`].
+pub(crate) fn wait(waiter: &Waiter, reason: WaitReason, deadline: u64) -> Outcome {
+    match waiter.target {
+        Target::Goroutine(_) => wait_goroutine(waiter, reason, deadline),
+        Target::Thread => wait_thread(waiter, deadline),
+    }
+}
+
+/// As [`wait`], without a deadline and whatever happens: for waits that somebody else's memory depends on.
+pub(crate) fn wait_uncancellable(waiter: &Waiter, reason: WaitReason) {
+    if let Some(g) = current() {
+        g.uncancellable.set(g.uncancellable.get() + 1);
+        wait_goroutine(waiter, reason, NEVER);
+        g.uncancellable.set(g.uncancellable.get() - 1);
+    } else {
+        wait_thread(waiter, NEVER);
+    }
+}
+
+fn wait_goroutine(waiter: &Waiter, reason: WaitReason, deadline: u64) -> Outcome {
+    let (Some(worker), Some(g)) = (worker(), current()) else {
+        unreachable!("a goroutine's waiter off its goroutine")
+    };
+    let cancellable = is_cancellable(g);
+    if cancellable && g.cancelled.get() {
+        // A waker that comes now has lost and passes its delivery on.
+        if let Some(Wake::Nothing) = waiter.finish(Outcome::Cancelled) {
+            return Outcome::Cancelled;
+        }
+    }
+    if deadline == NEVER {
+        park(worker, g, waiter, reason, cancellable);
+    } else {
+        let timer = TimerNode::new(Action::FinishWaiter(NonNull::from(waiter).cast()));
+        // SAFETY: removed below, before this frame goes; nothing in between unwinds.
+        worker.with_timers(|timers| unsafe { timers.insert(deadline, &timer) });
+        park(worker, g, waiter, reason, cancellable);
+        worker.with_timers(|timers| timers.remove(&timer));
+    }
+    waiter.outcome().expect("the wait is over")
+}
+
+#[inline]
+fn park(worker: &Worker, g: &Goroutine, waiter: &Waiter, reason: WaitReason, cancellable: bool) {
+    if waiter.word.park() {
+        if cancellable {
+            g.waiting.set(Waiting::Word(waiter));
+        }
+        worker.suspend(g, reason);
+        g.waiting.set(Waiting::No);
+    }
+}
+
+/// A wait inside a `Drop` while the goroutine unwinds is not cut short, as it would not be for a thread.
+#[inline]
+pub(super) fn is_cancellable(g: &Goroutine) -> bool {
+    g.uncancellable.get() == 0 && !std::thread::panicking()
+}
+
+fn wait_thread(waiter: &Waiter, deadline: u64) -> Outcome {
+    if waiter.word.park() {
+        let until = (deadline != NEVER).then_some(deadline);
+        while waiter.outcome().is_none() {
+            let outcome =
+                urgo_sys::futex::wait(waiter.word.raw(), crate::park::word::PARKED, until);
+            if outcome == urgo_sys::futex::FutexOutcome::TimedOut {
+                // If somebody else has ended the wait meanwhile, that stands.
+                let _ = waiter.finish(Outcome::TimedOut);
+            }
+        }
+    }
+    waiter.outcome().expect("the wait is over")
+}
+
+/// Ends the running goroutine by unwinding if it is cancelled (and not unwinding already, nor in a part that must not
+/// be cut short).
+#[inline]
+pub(crate) fn unwind_if_cancelled() {
+    if let Some(g) = current()
+        && g.cancelled.get()
+        && is_cancellable(g)
+    {
+        unwind();
+    }
+}
+
+#[cold]
+fn unwind() -> ! {
+    std::panic::resume_unwind(Box::new(CancelUnwind))
+}
+
+/// Any thread, outside every lock. Pays the debt of whoever ended a wait.
+#[inline]
+pub(crate) fn settle(wake: Wake) {
+    match wake {
+        Wake::Nothing => {}
+        Wake::Goroutine(g) => ready(g.cast()),
+        Wake::Thread(word) => drop(urgo_sys::futex::wake_ptr(word.cast(), 1)),
+    }
+}
+
+/// Any thread. Makes a parked goroutine ready whose wait the caller has ended.
+pub(crate) fn ready(g: NonNull<Goroutine>) {
+    // SAFETY: parked and not readied by anyone else, so alive until we have queued it.
+    let home = unsafe { g.as_ref() }
+        .home
+        .load(Ordering::Relaxed)
+        .cast::<Remote>();
+    match worker() {
+        Some(worker) if Arc::as_ptr(&worker.remote) == home => worker.ready(g),
+        Some(worker)
+            if worker
+                .shared
+                .remotes
+                .iter()
+                .any(|remote| Arc::as_ptr(remote) == home) =>
+        {
+            // SAFETY: a worker's record outlives all workers of its runtime, and this thread is one.
+            let remote = unsafe { &*home };
+            // SAFETY: parked, so in no queue; it stays alive until its worker dispatches it.
+            unsafe { remote.inbox.push(g) };
+            if remote.sleep.notify_after_post() {
+                worker.rouse(remote);
+            }
+        }
+        _ => ready_foreign(g, home),
+    }
+}
+
+/// From a thread that the goroutine's runtime does not know: the runtime may end as soon as the goroutine has run, so
+/// its worker's record is held until it has been roused.
+fn ready_foreign(g: NonNull<Goroutine>, home: *const Remote) {
+    // SAFETY: records are in `Arc`s; this one's runtime holds it, and cannot end before the goroutine, which is parked.
+    let remote = unsafe {
+        Arc::increment_strong_count(home);
+        Arc::from_raw(home)
+    };
+    // SAFETY: parked, so in no queue; it stays alive until its worker dispatches it.
+    unsafe { remote.inbox.push(g) };
+    if remote.sleep.notify_after_post() {
+        remote.rouse();
+    }
+}
