@@ -1,0 +1,176 @@
+//! Nobody starves: counted in turns, not in time.
+
+use std::io::{Read, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use urgo::net::{TcpListener, TcpStream};
+
+use crate::support::runtime;
+
+/// Turns of a pair after which the others must have run. A fair queue needs a few.
+const TURNS_MAX: usize = 20_000;
+
+/// A hundred goroutines that each want a few turns, spawned where they are called.
+fn hundred(done: &Arc<AtomicUsize>) {
+    for _ in 0..100 {
+        let done = done.clone();
+        drop(urgo::spawn(move || {
+            for _ in 0..3 {
+                urgo::yield_now();
+            }
+            done.fetch_add(1, Ordering::SeqCst);
+        }));
+    }
+}
+
+#[test]
+fn a_pair_that_yields_for_ever_does_not_starve_a_hundred_others() {
+    let turns = runtime(1).run(|| {
+        let done = Arc::new(AtomicUsize::new(0));
+        let turns = Arc::new(AtomicUsize::new(0));
+        let pair: Vec<_> = (0..2)
+            .map(|_| {
+                let (done, turns) = (done.clone(), turns.clone());
+                urgo::spawn(move || {
+                    while done.load(Ordering::SeqCst) < 100 {
+                        let turn = turns.fetch_add(1, Ordering::SeqCst);
+                        assert!(turn < TURNS_MAX, "the others starve");
+                        urgo::yield_now();
+                    }
+                })
+            })
+            .collect();
+        hundred(&done);
+        for one in pair {
+            one.join().unwrap();
+        }
+        turns.load(Ordering::SeqCst)
+    });
+    assert!(turns > 0);
+}
+
+/// Two goroutines that hand a byte to and fro through a socket pair: each makes the other ready.
+#[test]
+fn a_pair_that_plays_ping_pong_for_ever_does_not_starve_a_hundred_others() {
+    runtime(1).run(|| {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut a = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (mut b, _) = listener.accept().unwrap();
+        let done = Arc::new(AtomicUsize::new(0));
+        let echo = urgo::spawn(move || {
+            let mut byte = [0];
+            while b.read(&mut byte).unwrap() == 1 {
+                b.write_all(&byte).unwrap();
+            }
+        });
+        let of = done.clone();
+        let ping = urgo::spawn(move || {
+            let mut byte = [0];
+            let mut turns = 0;
+            while of.load(Ordering::SeqCst) < 100 {
+                a.write_all(&byte).unwrap();
+                a.read_exact(&mut byte).unwrap();
+                turns += 1;
+                assert!(turns < TURNS_MAX, "the others starve");
+            }
+        });
+        hundred(&done);
+        ping.join().unwrap();
+        echo.join().unwrap();
+    });
+}
+
+/// A chain in which each goroutine spawns the next and ends: always fresh work. Those who wait for a turn get it.
+#[test]
+fn an_endless_chain_of_spawns_does_not_starve_those_who_yield() {
+    fn chain(stop: Arc<AtomicBool>, links: Arc<AtomicUsize>) {
+        let link = links.fetch_add(1, Ordering::SeqCst);
+        assert!(link < 100 * TURNS_MAX, "the others starve");
+        if !stop.load(Ordering::SeqCst) {
+            let next = stop.clone();
+            drop(urgo::spawn(move || chain(next, links)));
+        }
+    }
+    runtime(1).run(|| {
+        let stop = Arc::new(AtomicBool::new(false));
+        let links = Arc::new(AtomicUsize::new(0));
+        chain(stop.clone(), links.clone());
+        let done = Arc::new(AtomicUsize::new(0));
+        hundred(&done);
+        while done.load(Ordering::SeqCst) < 100 {
+            urgo::yield_now();
+        }
+        stop.store(true, Ordering::SeqCst);
+    });
+}
+
+/// Goroutines that yield for ever do not keep sockets and timers from being looked at.
+#[test]
+fn goroutines_that_yield_for_ever_do_not_starve_sockets_and_timers() {
+    runtime(1).run(|| {
+        let stop = Arc::new(AtomicBool::new(false));
+        let turns = Arc::new(AtomicUsize::new(0));
+        let spinners: Vec<_> = (0..8)
+            .map(|_| {
+                let (stop, turns) = (stop.clone(), turns.clone());
+                urgo::spawn(move || {
+                    while !stop.load(Ordering::SeqCst) {
+                        turns.fetch_add(1, Ordering::SeqCst);
+                        urgo::yield_now();
+                    }
+                })
+            })
+            .collect();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut a = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (mut b, _) = listener.accept().unwrap();
+        let mut byte = [0];
+        for _ in 0..100 {
+            a.write_all(b"x").unwrap();
+            b.read_exact(&mut byte).unwrap();
+            urgo::sleep(std::time::Duration::from_micros(100));
+        }
+        stop.store(true, Ordering::SeqCst);
+        for spinner in spinners {
+            spinner.join().unwrap();
+        }
+        assert!(
+            turns.load(Ordering::SeqCst) > 100,
+            "they did yield meanwhile"
+        );
+    });
+}
+
+#[test]
+fn yield_now_lets_each_of_the_others_run_once() {
+    runtime(1).run(|| {
+        let order = crate::support::Log::new();
+        let started = Arc::new(AtomicUsize::new(0));
+        let handles: Vec<_> = (0..5)
+            .map(|n| {
+                let (order, started) = (order.clone(), started.clone());
+                urgo::spawn(move || {
+                    started.fetch_add(1, Ordering::SeqCst);
+                    while started.load(Ordering::SeqCst) < 5 {
+                        urgo::yield_now();
+                    }
+                    for round in 0..20 {
+                        order.add((round, n));
+                        urgo::yield_now();
+                    }
+                })
+            })
+            .collect();
+        for handle in handles {
+            handle.join().unwrap();
+        }
+        let order = order.entries();
+        // All had started: every window of five turns holds all five.
+        for window in order[10..90].chunks(5) {
+            let mut who: Vec<_> = window.iter().map(|entry| entry.1).collect();
+            who.sort_unstable();
+            assert_eq!(who, [0, 1, 2, 3, 4], "{order:?}");
+        }
+    });
+}

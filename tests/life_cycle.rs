@@ -1,0 +1,10 @@
+//! The life of a runtime: built, run, ended, and nothing left of it.
+
+mod support;
+
+#[path = "life_cycle/end.rs"]
+mod end;
+#[path = "life_cycle/nothing_left.rs"]
+mod nothing_left;
+#[path = "life_cycle/together.rs"]
+mod together;
