@@ -41,7 +41,7 @@ pub(crate) const NEXT_BUDGET: u32 = 16;
 /// Fresh goroutines that start in a row before the run queue is looked at again.
 pub(crate) const FRESH_BATCH: u32 = 8;
 /// Submission entries that are handed to the kernel at once without waiting for the queue to become empty.
-pub(crate) const FLUSH_BATCH: u32 = 16;
+pub(crate) const FLUSH_BATCH: u32 = 64;
 /// Age in microseconds at which waiting submission entries are handed over.
 pub(crate) const FLUSH_AGE_US: u64 = 50;
 /// How long a worker looks for work of others before it sleeps, in microseconds.

@@ -82,7 +82,7 @@ pub(crate) fn of(shared: &Shared) -> Metrics {
         WorkerMetrics {
             cpu: remote.cpu,
             goroutines: remote.load(),
-            fresh: remote.stealer.len(),
+            fresh: remote.fresh_len(),
             started: counts.started.load(Ordering::Relaxed),
             stolen: counts.stolen.load(Ordering::Relaxed),
             dispatched: counts.dispatched.load(Ordering::Relaxed),

@@ -33,7 +33,7 @@ pub fn yield_now() {
 /// A place where a long computation lets itself be interrupted: if the goroutine is cancelled it unwinds from here, and if
 /// it has used up its share it lets others run.
 ///
-/// Today nobody measures shares yet, so only the first part happens. Costs a few loads.
+/// Today nobody measures shares yet: others run only when the runtime ends and wants this goroutine to. Costs a few loads.
 ///
 /// ```
 /// urgo::run(|| {
@@ -45,10 +45,11 @@ pub fn yield_now() {
 /// ```
 #[inline]
 pub fn safepoint() {
-    if let Some(g) = sched::current()
-        && g.cancelled.get()
+    // While the runtime runs nobody cancels a goroutine that runs; when it stops, its worker must get a turn to do so.
+    if let Some(worker) = sched::worker()
+        && worker.shared.stop.is_stopping()
     {
-        sched::unwind_if_cancelled();
+        yield_now();
     }
 }
 
@@ -126,7 +127,7 @@ impl fmt::Display for Current {
 /// On a plain thread; [`try_current`](Current::try_current) says `None` there.
 ///
 /// ```
-/// urgo::run(|| assert_eq!(urgo::current().worker() < 1024, true));
+/// urgo::run(|| assert_eq!(urgo::current().name(), Some("main")));
 /// ```
 #[track_caller]
 pub fn current() -> Current {

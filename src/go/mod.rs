@@ -43,8 +43,10 @@ pub(crate) use join::RawJoin;
 /// A closure that is not `Send` is refused; [`spawn_local`] takes it:
 ///
 /// ```compile_fail,E0277
-/// let rc = std::rc::Rc::new(1);
-/// urgo::run(move || urgo::spawn(move || *rc));
+/// urgo::run(|| {
+///     let rc = std::rc::Rc::new(1);
+///     urgo::spawn(move || *rc);
+/// });
 /// ```
 ///
 /// So is one that borrows from its surroundings; [`scope`] takes that:

@@ -96,28 +96,30 @@ pub(crate) struct VTable {
 pub(crate) struct Storage(pub(crate) UnsafeCell<[MaybeUninit<u8>; INLINE_BYTES]>);
 
 /// See the module's table.
+///
+/// The order of fields is the order of need: spawning, running and joining a goroutine with a small closure touches the
+/// first two lines only.
 #[repr(C, align(64))]
 pub(crate) struct Goroutine {
-    // First line: what a switch touches.
+    // First line.
     pub(crate) sp: Cell<*mut u8>,
     pub(crate) next: AtomicPtr<Goroutine>,
     pub(crate) home: AtomicPtr<Home>,
-    pub(crate) waiting: Cell<Waiting>,
-    pub(crate) status: AtomicU8,
-    pub(crate) reason: AtomicU8,
-    pub(crate) cancelled: Cell<bool>,
-    pub(crate) uncancellable: Cell<u16>,
-    // Second line: identity and end.
-    pub(crate) join: JoinWord,
-    pub(crate) outcome: Cell<EndKind>,
-    pub(crate) pinned: Cell<bool>,
-    pub(crate) vtable: Cell<&'static VTable>,
-    pub(crate) joiner: Cell<*const Waiter>,
     pub(crate) stack: Cell<Option<Stack>>,
     pub(crate) id: AtomicU64,
+    pub(crate) vtable: Cell<&'static VTable>,
+    pub(crate) join: JoinWord,
+    pub(crate) status: AtomicU8,
+    pub(crate) reason: AtomicU8,
+    pub(crate) outcome: Cell<EndKind>,
+    pub(crate) cancelled: Cell<bool>,
+    // Second line; closure and result begin in it.
     pub(crate) site: Cell<Option<&'static Location<'static>>>,
+    pub(crate) waiting: Cell<Waiting>,
+    pub(crate) joiner: Cell<*const Waiter>,
     pub(crate) extra: Cell<*mut Extra>,
-    // Third and fourth line.
+    pub(crate) uncancellable: Cell<u16>,
+    pub(crate) pinned: Cell<bool>,
     pub(crate) storage: Storage,
 }
 
@@ -129,6 +131,10 @@ pub(crate) struct Extra {
     pub(crate) locals: Locals,
 }
 
+const _: () = assert!(
+    core::mem::offset_of!(Goroutine, cancelled) < 64
+        && core::mem::offset_of!(Goroutine, storage) <= 112
+);
 const _: () = assert!(
     size_of::<Goroutine>() == 256,
     "a control block is four cache lines"

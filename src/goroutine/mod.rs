@@ -17,7 +17,7 @@
 //!
 //! # Imports
 //!
-//! `atomic`, `limits`, `park`, `urgo-arch`, `urgo-sys`.
+//! `atomic`, `limits`, `park`, `urgo-sys`.
 
 #[cfg(not(urgo_loom))]
 mod block;

@@ -37,8 +37,6 @@ pub(crate) struct Wish {
 pub(crate) struct Completion {
     /// Never negative: bytes, a descriptor number, readiness.
     pub(crate) result: i32,
-    /// `IORING_CQE_F_*`.
-    pub(crate) flags: u32,
 }
 
 /// Performs what `entry` builds on the running goroutine's ring; `None` on a plain thread, where nothing was done.
@@ -61,10 +59,8 @@ pub(crate) unsafe fn perform(
         let errno = match performed {
             Performed::NotAGoroutine => return None,
             Performed::TimedOut => return Some(Err(io::ErrorKind::TimedOut.into())),
-            Performed::Done { res, flags } if res >= 0 => {
-                return Some(Ok(Completion { result: res, flags }));
-            }
-            Performed::Done { res, .. } => -res,
+            Performed::Done { res } if res >= 0 => return Some(Ok(Completion { result: res })),
+            Performed::Done { res } => -res,
         };
         match errno {
             libc::EINTR => {}

@@ -9,7 +9,6 @@ use std::time::Duration;
 use socket2::SockRef;
 
 use crate::io::{Description, Descriptor, NEVER, nonzero_ns};
-use crate::net::receive::MoreHint;
 use crate::net::{accept, connect, lookup, receive, send};
 use crate::sched;
 
@@ -41,7 +40,6 @@ use crate::sched;
 /// ```
 pub struct TcpStream {
     descriptor: Descriptor,
-    more: MoreHint,
 }
 
 impl TcpStream {
@@ -89,10 +87,7 @@ impl TcpStream {
     }
 
     fn over(descriptor: Descriptor) -> TcpStream {
-        TcpStream {
-            descriptor,
-            more: MoreHint::new(),
-        }
+        TcpStream { descriptor }
     }
 
     /// Gives the descriptor away with its timeouts, which the kernel keeps from here on.
@@ -208,7 +203,7 @@ impl TcpStream {
     /// # Errors
     /// As reads.
     pub fn peek(&self, buf: &mut [u8]) -> io::Result<usize> {
-        receive::receive(&self.descriptor, &self.more, buf, libc::MSG_PEEK)
+        receive::receive(&self.descriptor, buf, libc::MSG_PEEK)
     }
 
     /// Whether small writes go out at once (`TCP_NODELAY`) instead of waiting for the acknowledgement of earlier ones.
@@ -288,11 +283,11 @@ impl TcpStream {
 impl Read for &TcpStream {
     #[inline]
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        receive::receive(&self.descriptor, &self.more, buf, 0)
+        receive::receive(&self.descriptor, buf, 0)
     }
 
     fn read_vectored(&mut self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
-        receive::receive_vectored(&self.descriptor, &self.more, bufs)
+        receive::receive_vectored(&self.descriptor, bufs)
     }
 }
 

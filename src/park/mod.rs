@@ -22,7 +22,7 @@
 //!
 //! # Imports
 //!
-//! `atomic`, `urgo-sys`.
+//! `atomic`.
 
 #[cfg(not(urgo_loom))]
 mod queue;

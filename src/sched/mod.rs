@@ -14,7 +14,7 @@
 //!
 //! 1. A worker picks: next slot, run queue, fresh deque (a few in a row), inbox, ring and timers, injector, other
 //!    workers' fresh deques; then it sleeps in one `io_uring_enter` with its earliest deadline ([`idle`]).
-//! 2. Every 61 dispatches it looks at inbox, ring, timers, injector and fresh deque first.
+//! 2. Every 61 dispatches it looks at inbox, ring, timers and injector first, and lets a burst of fresh goroutines start.
 //! 3. A goroutine that leaves switches straight to the next in the run queue; every 16 dispatches, or when submissions
 //!    have waited too long, through the host stack.
 //! 4. Submissions collect while goroutines run, and go to the kernel when the worker has nothing to run, when 16 wait,
@@ -35,11 +35,11 @@ pub(crate) mod inbox;
 #[cfg(not(urgo_loom))]
 mod entry;
 #[cfg(not(urgo_loom))]
+mod fresh;
+#[cfg(not(urgo_loom))]
 mod operation;
 #[cfg(not(urgo_loom))]
 mod overflow;
-#[cfg(not(urgo_loom))]
-mod panic_count;
 #[cfg(not(urgo_loom))]
 mod pool;
 #[cfg(not(urgo_loom))]

@@ -39,8 +39,6 @@ pub(crate) enum Performed {
     Done {
         /// The result.
         res: i32,
-        /// The completion's flags.
-        flags: u32,
     },
     /// The deadline passed and the kernel has cancelled the operation without an effect.
     TimedOut,
@@ -72,7 +70,6 @@ pub(crate) unsafe fn perform(
             // Inside a `Drop` of a goroutine that is being cancelled: do not start what could wait for ever.
             return Performed::Done {
                 res: -libc::ECANCELED,
-                flags: 0,
             };
         }
     }
@@ -85,10 +82,7 @@ pub(crate) unsafe fn perform(
             return Performed::TimedOut;
         }
     }
-    Performed::Done {
-        res: outcome.res,
-        flags: outcome.flags,
-    }
+    Performed::Done { res: outcome.res }
 }
 
 /// # Safety

@@ -47,7 +47,8 @@ pub(crate) struct Remote {
     pub(crate) cpu: Option<usize>,
     pub(crate) inbox: Inbox<Goroutine>,
     pub(crate) sleep: SleepWord,
-    pub(crate) stealer: Stealer<Task>,
+    /// The other end of its fresh deque; a worker that is alone has none.
+    pub(crate) stealer: Option<Stealer<Task>>,
     /// Homed goroutines that have started and not ended; published by the worker in steps, see `Worker::count_live`.
     pub(crate) live: AtomicUsize,
     /// Fresh goroutines placed here that have not started.
@@ -61,7 +62,7 @@ pub(crate) struct Remote {
 }
 
 impl Remote {
-    pub(crate) fn new(index: usize, cpu: Option<usize>, stealer: Stealer<Task>) -> Remote {
+    pub(crate) fn new(index: usize, cpu: Option<usize>, stealer: Option<Stealer<Task>>) -> Remote {
         Remote {
             index,
             cpu,
@@ -115,6 +116,11 @@ impl Remote {
             return Vec::new();
         }
         std::mem::take(&mut *self.commands.lock().unwrap_or_else(|e| e.into_inner()))
+    }
+
+    /// Anyone: fresh goroutines that could be stolen here.
+    pub(crate) fn fresh_len(&self) -> usize {
+        self.stealer.as_ref().map_or(0, Stealer::len)
     }
 
     /// Anyone: how much is homed here, as far as it is published.

@@ -30,6 +30,9 @@ pub(crate) struct RunQueue {
     next_used: Cell<u32>,
 }
 
+/// Cache lines from a suspended goroutine's stack pointer up that its way back will touch.
+const STACK_LINES: usize = 6;
+
 const CAPACITY_MIN: usize = 256;
 
 impl RunQueue {
@@ -105,7 +108,10 @@ impl RunQueue {
             }
             if let Some(soon) = soon {
                 // SAFETY: queued here, so alive and this worker's.
-                prefetch(unsafe { soon.as_ref() }.sp.get());
+                let sp = unsafe { soon.as_ref() }.sp.get();
+                for line in 0..STACK_LINES {
+                    prefetch(sp.wrapping_add(line * 64));
+                }
             }
         }
         g

@@ -25,7 +25,6 @@ use crate::goroutine::{Extra, Goroutine, Slab, Status, Waiting, end_unstarted, f
 use crate::park::Outcome;
 use core::panic::Location;
 use core::ptr::{self, NonNull};
-use std::sync::Arc;
 
 /// Where a goroutine may run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -225,8 +224,13 @@ impl Shared {
             self.foreign_spawned.fetch_add(1, Ordering::Release);
             block
         };
-        if let Placement::Worker(index) = placement {
-            let remote: Arc<Remote> = self.remotes[index].clone();
+        let remote = match placement {
+            Placement::Worker(index) => Some(&self.remotes[index]),
+            Placement::Spread => self.remotes.iter().min_by_key(|remote| remote.load()),
+            // A plain thread has no worker of its own to be local to.
+            Placement::Auto | Placement::Local => None,
+        };
+        if let Some(remote) = remote {
             // SAFETY: fresh and ours until it is pushed.
             unsafe { block.as_ref() }.pinned.set(true);
             remote.placed.fetch_add(1, Ordering::Relaxed);

@@ -1,14 +1,13 @@
 //! Starting a runtime's workers: each makes its own ring on its own thread, and the first failure undoes the rest.
 
+use super::fresh::Fresh;
 use super::overflow;
 use super::pool::Pool;
 use super::remote::Remote;
 use super::shared::Shared;
-use super::task::Task;
 use super::worker::Worker;
 use crate::atomic::Ordering;
 use crate::seam::{Driver, HostThreads};
-use crossbeam_deque::Worker as Deque;
 use std::io;
 use std::num::NonZeroU64;
 use std::sync::Arc;
@@ -47,7 +46,8 @@ pub(crate) enum StartError {
 pub(crate) fn start(plan: Plan) -> Result<(Arc<Shared>, Vec<JoinHandle<()>>), StartError> {
     overflow::install().map_err(StartError::Signal)?;
     let host_threads = HostThreads::Live;
-    let deques: Vec<Deque<Task>> = plan.cpus.iter().map(|_| Deque::new_fifo()).collect();
+    let workers = plan.cpus.len();
+    let deques: Vec<Fresh> = plan.cpus.iter().map(|_| Fresh::new(workers)).collect();
     let remotes: Box<[Arc<Remote>]> = deques
         .iter()
         .zip(&plan.cpus)
@@ -90,7 +90,7 @@ pub(crate) fn start(plan: Plan) -> Result<(Arc<Shared>, Vec<JoinHandle<()>>), St
 fn worker_thread(
     index: usize,
     shared: Arc<Shared>,
-    deque: Deque<Task>,
+    deque: Fresh,
     ring: &Config,
     report: Sender<Result<(), StartError>>,
 ) {

@@ -78,18 +78,18 @@ impl Stop {
         self.phase.load(Ordering::Acquire) == STOPPING
     }
 
-    /// Worker, behind its ID2 fence: whether anything has changed since it looked.
-    pub(crate) fn has_moved(&self, was_stopping: bool, epoch: u32) -> bool {
-        self.is_stopping() != was_stopping || self.epoch.load(Ordering::Relaxed) != epoch
+    /// Worker, behind its ID2 fence: whether anything has changed since its last stop turn (or since it began).
+    pub(crate) fn has_moved(&self, epoch: u32) -> bool {
+        self.epoch.load(Ordering::Relaxed) != epoch
     }
 }
 
 impl Shared {
     /// Any thread. Starts the end; returns at once.
     pub(crate) fn begin_stop(&self) {
-        // Pairs with the load in `is_stopping`; `rouse_all` has the fence that pairs with the sleepers' (ID2).
+        // Pairs with the load in `is_stopping`.
         self.stop.phase.store(STOPPING, Ordering::Release);
-        self.rouse_all();
+        self.stop_moved();
     }
 
     /// Builder only: some workers could not start, so the others must not wait for them.
@@ -102,7 +102,7 @@ impl Shared {
 
     /// A worker has changed something that others may wait for.
     fn stop_moved(&self) {
-        // Pairs with `Worker::stop_turn`, which reads the epoch before everything else.
+        // Pairs with `Worker::stop_turn`, which reads the epoch before everything else; `rouse_all` has the fence (ID1).
         self.stop.epoch.fetch_add(1, Ordering::Release);
         self.rouse_all();
     }

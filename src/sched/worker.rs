@@ -8,6 +8,7 @@
 
 #![allow(unsafe_code)]
 
+use super::fresh::Fresh;
 use super::operation::Operation;
 use super::remote::{Command, Remote};
 use super::run_queue::RunQueue;
@@ -24,9 +25,10 @@ use crate::seam::{Choice, Driver};
 use crate::timer::{Action, Timers};
 use core::cell::{Cell, UnsafeCell};
 use core::ptr::{self, NonNull};
-use crossbeam_deque::{Steal, Worker as Deque};
+use crossbeam_deque::Steal;
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
+use urgo_sys::event_fd::EventFd;
 use urgo_uring::Capabilities;
 
 thread_local! {
@@ -63,7 +65,7 @@ pub(crate) struct Worker {
     last_fair: Cell<u32>,
     /// Fresh goroutines that may start before the run queue is looked at again.
     fresh_left: Cell<u32>,
-    pub(crate) fresh: Deque<Task>,
+    pub(crate) fresh: Fresh,
     pub(crate) live: Cell<usize>,
     live_published: Cell<usize>,
     /// `Clock::ticks` at which waiting submissions are too old; `u64::MAX` when none wait.
@@ -89,7 +91,7 @@ impl Worker {
     pub(crate) fn new(
         remote: Arc<Remote>,
         shared: Arc<Shared>,
-        fresh: Deque<Task>,
+        fresh: Fresh,
         driver: Driver,
     ) -> Worker {
         let slab = Slab::new();
@@ -190,25 +192,15 @@ impl Worker {
     #[inline]
     pub(crate) fn yield_now(&self, g: &Goroutine) {
         self.run_queue.push(NonNull::from(g));
-        self.guarded_leave(g);
+        self.leave(g);
     }
 
     /// On a goroutine's stack: waits until somebody readies the goroutine.
     #[inline]
     pub(crate) fn suspend(&self, g: &Goroutine, reason: WaitReason) {
         g.reason.store(reason as u8, Ordering::Relaxed);
-        self.guarded_leave(g);
+        self.leave(g);
         g.reason.store(WaitReason::None as u8, Ordering::Relaxed);
-    }
-
-    /// std counts panics per thread; a goroutine that leaves in the middle of one takes its count along.
-    #[inline]
-    fn guarded_leave(&self, g: &Goroutine) {
-        if std::thread::panicking() {
-            super::panic_count::set_aside(|| self.leave(g));
-        } else {
-            self.leave(g);
-        }
     }
 
     /// On the host stack: runs `g` until it leaves.
@@ -414,7 +406,7 @@ impl Worker {
             return None;
         }
         loop {
-            match self.shared.injector.steal_batch_and_pop(&self.fresh) {
+            match self.fresh.take_injected(&self.shared.injector) {
                 Steal::Success(Task(g)) => {
                     if let Some(g) = self.start(g) {
                         return Some(g);
@@ -479,8 +471,7 @@ impl Worker {
 
     fn reap(&self) {
         self.with_driver(|driver| {
-            if driver.has_news() {
-                driver.poll();
+            if driver.cq_ready() {
                 // The owner of an operation is the goroutine that waits for it.
                 driver.reap(|owner| self.run_queue.push(owner.cast()));
             }
@@ -572,12 +563,8 @@ impl Worker {
         }
         let idle = &self.shared.idle;
         idle.announce_sleep(&self.remote.sleep);
-        let stays_awake = self.has_work()
-            || self
-                .shared
-                .stop
-                .has_moved(is_stopping, self.stop_epoch.get())
-            || !self.arm();
+        let stays_awake =
+            self.has_work() || self.shared.stop.has_moved(self.stop_epoch.get()) || !self.arm();
         if !stays_awake {
             bump(&self.remote.counts.sleeps, 1);
             // Whatever ended the wait, the loop looks at every source next.
@@ -592,13 +579,28 @@ impl Worker {
         }
     }
 
+    /// Makes sure that others can rouse this worker out of its ring. `false`: do not sleep this time.
     fn arm(&self) -> bool {
-        self.with_driver(|driver| match self.remote.eventfd.get() {
-            Some(eventfd) => driver.arm_eventfd(eventfd.as_raw_fd()),
-            // SAFETY: the sleep word is in `Remote`, which this worker holds until after its driver is dropped.
-            None => unsafe {
-                driver.arm_sleep_word(self.remote.sleep.raw(), super::idle::SLEEPING)
-            },
+        self.with_driver(|driver| {
+            if self.remote.eventfd.get().is_none() {
+                // SAFETY: the sleep word is in `Remote`, which this worker holds until after its driver is dropped.
+                let word = unsafe {
+                    driver.arm_sleep_word(self.remote.sleep.raw(), super::idle::SLEEPING)
+                };
+                if word || driver.capabilities().contains(Capabilities::FUTEX_WAIT) {
+                    return word;
+                }
+                // The kernel has refused the futex operation for good. Whoever wakes us from now on sees the eventfd;
+                // whoever did not see it yet woke a word on which nobody sleeps, but then the word is no longer
+                // `SLEEPING`, so look around once more.
+                match EventFd::new(true) {
+                    Ok(eventfd) => drop(self.remote.eventfd.set(eventfd)),
+                    Err(_) => return false,
+                }
+                driver.arm_eventfd(self.remote.eventfd.get().map_or(-1, AsRawFd::as_raw_fd));
+                return false;
+            }
+            driver.arm_eventfd(self.remote.eventfd.get().map_or(-1, AsRawFd::as_raw_fd))
         })
     }
 
@@ -607,12 +609,12 @@ impl Worker {
         !self.remote.inbox.is_empty()
             || self.remote.has_commands.load(Ordering::Relaxed)
             || !self.shared.injector.is_empty()
-            || self.with_driver(|driver| driver.has_news())
+            || self.with_driver(|driver| driver.cq_ready())
             || self
                 .shared
                 .remotes
                 .iter()
-                .any(|remote| !remote.stealer.is_empty())
+                .any(|remote| remote.stealer.as_ref().is_some_and(|s| !s.is_empty()))
     }
 
     /// Looks for fresh goroutines of others. `true` if something is there to run.
@@ -626,8 +628,12 @@ impl Worker {
                 self.end_search_with_work();
                 return true;
             }
-            let own = !self.remote.inbox.is_empty() || self.with_driver(|driver| driver.has_news());
-            if own || self.shared.clock.ticks() >= until {
+            let own = !self.remote.inbox.is_empty() || self.with_driver(|driver| driver.cq_ready());
+            // Deferred completions come out in the enter that we would sleep in.
+            let is_over = own
+                || self.with_driver(|driver| driver.has_work_flag())
+                || self.shared.clock.ticks() >= until;
+            if is_over {
                 self.shared.idle.end_search();
                 return own;
             }
@@ -668,8 +674,11 @@ impl Worker {
             let start = self.with_choice(|choice| choice.below(level.len()));
             for i in 0..level.len() {
                 let victim = &self.shared.remotes[level[(start + i) % level.len()]];
+                let Some(stealer) = &victim.stealer else {
+                    continue;
+                };
                 loop {
-                    match victim.stealer.steal_batch_and_pop(&self.fresh) {
+                    match self.fresh.steal_from(stealer) {
                         Steal::Success(Task(g)) => {
                             bump(&self.remote.counts.stolen, 1 + self.fresh.len() as u64);
                             if let Some(g) = self.start(g) {
@@ -709,6 +718,7 @@ impl Worker {
         } else {
             self.trim_at.set(u64::MAX);
             self.run_queue.trim();
+            self.fresh.trim();
         }
     }
 

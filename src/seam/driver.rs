@@ -89,8 +89,13 @@ impl Driver {
     }
 
     #[inline]
-    pub(crate) fn has_news(&self) -> bool {
-        forward!(self, ring => ring.cq_ready() || ring.has_work_flag())
+    pub(crate) fn cq_ready(&self) -> bool {
+        forward!(self, ring => ring.cq_ready())
+    }
+
+    #[inline]
+    pub(crate) fn has_work_flag(&self) -> bool {
+        forward!(self, ring => ring.has_work_flag())
     }
 
     #[inline]

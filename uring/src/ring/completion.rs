@@ -25,12 +25,18 @@ impl Ring {
     }
 
     /// Brings out deferred completions, without sleeping and without submitting. Enters the kernel only if it asks for it,
-    /// and again until it no longer does (one enter runs about 20 of them) or the completion queue is full.
+    /// and again while that brings some out (one enter runs about 20 of them) and the completion queue is not full.
     #[inline]
     pub fn poll(&mut self) {
         while self.view.has_work_flag() && self.view.cq_len() < self.cq_entries {
+            let before = self.view.cq_len();
             self.note_overflow();
             let _ = self.enter(0, Mode::Reap);
+            // The flag may be stale: the kernel sets it after it has queued the work, and by then we may have run that.
+            // It stays set until there is work again, so an enter that brought nothing out is the last.
+            if self.view.cq_len() == before {
+                break;
+            }
         }
     }
 
