@@ -40,6 +40,8 @@ pub(crate) const DIRECT_TICKS: u32 = 16;
 pub(crate) const NEXT_BUDGET: u32 = 16;
 /// Fresh goroutines that start in a row before the run queue is looked at again.
 pub(crate) const FRESH_BATCH: u32 = 8;
+/// Waiting submission entries from which on a worker without work submits once more before it thinks of sleeping.
+pub(crate) const BUSY_SUBMISSIONS: u32 = 4;
 /// Submission entries that are handed to the kernel at once without waiting for the queue to become empty.
 pub(crate) const FLUSH_BATCH: u32 = 64;
 /// Age in microseconds at which waiting submission entries are handed over.

@@ -18,7 +18,8 @@ use super::task::Task;
 use crate::atomic::{AtomicU64, Ordering};
 use crate::goroutine::{Goroutine, Slab, StackPool, Status, Waiting, end_unstarted};
 use crate::limits::{
-    DIRECT_TICKS, FAIR_TICKS, FLUSH_AGE_US, FLUSH_BATCH, FRESH_BATCH, SPIN_US, TRIM_DELAY_NS,
+    BUSY_SUBMISSIONS, DIRECT_TICKS, FAIR_TICKS, FLUSH_AGE_US, FLUSH_BATCH, FRESH_BATCH, SPIN_US,
+    TRIM_DELAY_NS,
 };
 use crate::park::{Outcome, WaitQueue, WaitReason, Waiter, Wake};
 use crate::seam::{Choice, Driver};
@@ -171,7 +172,7 @@ impl Worker {
         let ticks = self.ticks.get();
         // Every so often, and when submissions wait too long, through the host stack, which looks at everything else.
         if ticks & (DIRECT_TICKS - 1) != 0
-            && (self.flush_at.get() == u64::MAX || self.shared.clock.ticks() < self.flush_at.get())
+            && (ticks & 3 != 0 || !self.is_flush_due())
             && let Some(next) = self.run_queue.pop()
         {
             self.ticks.set(ticks.wrapping_add(1));
@@ -473,7 +474,7 @@ impl Worker {
         self.with_driver(|driver| {
             if driver.cq_ready() {
                 // The owner of an operation is the goroutine that waits for it.
-                driver.reap(|owner| self.run_queue.push(owner.cast()));
+                driver.reap(|owner| self.run_queue.push_fetched(owner.cast()));
             }
         });
         if !self.submission_waiters.is_empty() {
@@ -515,6 +516,11 @@ impl Worker {
     }
 
     #[inline]
+    fn is_flush_due(&self) -> bool {
+        self.flush_at.get() != u64::MAX && self.shared.clock.ticks() >= self.flush_at.get()
+    }
+
+    #[inline]
     fn flush_if_due(&self) {
         if self.flush_at.get() != u64::MAX {
             self.flush_due();
@@ -548,9 +554,21 @@ impl Worker {
 
     /// Nothing to run: looks for work of others, then sleeps in the ring until there is some.
     fn idle(&self) {
+        // Submit, and see what comes of it, before the trouble of falling asleep: under load most operations complete
+        // while they are submitted.
+        let busy = self.with_driver(|driver| {
+            driver.sq_pending() >= BUSY_SUBMISSIONS && {
+                // A stall shows again at the next flush.
+                let _ = driver.flush_and_poll();
+                driver.cq_ready()
+            }
+        });
+        if busy {
+            self.flush_at.set(u64::MAX);
+            return;
+        }
         self.publish_counts();
-        let is_stopping = self.shared.stop.is_stopping();
-        if !is_stopping && self.search() {
+        if !self.shared.stop.is_stopping() && self.search() {
             return;
         }
         let deadline = self.deadline();
@@ -568,7 +586,7 @@ impl Worker {
         if !stays_awake {
             bump(&self.remote.counts.sleeps, 1);
             // Whatever ended the wait, the loop looks at every source next.
-            let _ = self.with_driver(|driver| driver.wait(self.deadline()));
+            let _ = self.with_driver(|driver| driver.wait(deadline));
             self.flush_at.set(u64::MAX);
         } else if self.with_driver(|driver| driver.sq_pending()) > 0 {
             let _ = self.with_driver(|driver| driver.flush());

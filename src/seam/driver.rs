@@ -89,6 +89,11 @@ impl Driver {
     }
 
     #[inline]
+    pub(crate) fn flush_and_poll(&mut self) -> Flushed {
+        forward!(self, ring => ring.flush_and_poll())
+    }
+
+    #[inline]
     pub(crate) fn cq_ready(&self) -> bool {
         forward!(self, ring => ring.cq_ready())
     }
