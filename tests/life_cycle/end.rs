@@ -115,6 +115,7 @@ fn whatever_goroutines_wait_for_they_are_unwound_in_spawn_order_on_two_workers()
 #[test]
 fn a_blocking_call_does_not_hold_up_the_unwinding_of_others() {
     let drops = Drops::default();
+    let timed_out = Arc::new(AtomicBool::new(false));
     for workers in [1, 2] {
         let before = drops.count();
         runtime(workers).run(|| {
@@ -122,13 +123,19 @@ fn a_blocking_call_does_not_hold_up_the_unwinding_of_others() {
             let is_blocked = Arc::new(AtomicBool::new(false));
             let (released, blocked, guard) =
                 (is_released.clone(), is_blocked.clone(), drops.guard());
+            let timed_out = timed_out.clone();
             drop(urgo::spawn(move || {
                 let _guard = guard;
                 urgo::blocking(|| {
                     blocked.store(true, Ordering::SeqCst);
-                    wait_until("release by a later goroutine", || {
-                        released.load(Ordering::SeqCst)
-                    });
+                    let started = std::time::Instant::now();
+                    while !released.load(Ordering::SeqCst) {
+                        if started.elapsed() > Duration::from_secs(10) {
+                            timed_out.store(true, Ordering::SeqCst);
+                            return;
+                        }
+                        std::thread::sleep(Duration::from_millis(1));
+                    }
                 });
                 urgo::yield_now();
                 panic!("went on after its runtime's end");
@@ -144,6 +151,10 @@ fn a_blocking_call_does_not_hold_up_the_unwinding_of_others() {
             wait_until("the sleeper", || is_parked.load(Ordering::SeqCst));
         });
         assert_eq!(drops.count(), before + 1);
+        assert!(
+            !timed_out.load(Ordering::SeqCst),
+            "the later goroutine was not cancelled"
+        );
     }
 }
 
