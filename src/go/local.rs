@@ -6,7 +6,7 @@
 
 #![allow(unsafe_code)]
 
-use crate::goroutine::{Locals, drop_locals};
+use crate::goroutine::{Locals, discard, drop_locals};
 use core::any::Any;
 use core::cell::Cell;
 use core::fmt;
@@ -44,7 +44,9 @@ impl Drop for ThreadLocals {
         if !locals.is_null() {
             // SAFETY: made by `Box::into_raw` below, owned by this thread.
             unsafe {
-                drop_locals(locals);
+                if let Some(payload) = drop_locals(locals) {
+                    discard(payload);
+                }
                 drop(Box::from_raw(locals));
             }
         }

@@ -7,9 +7,9 @@
 //!
 //! | field | fresh | started | done |
 //! |---|---|---|---|
-//! | `sp`, `stack`, `waiting`, `cancelled`, `uncancellable` | home, when it takes it up | home | nobody |
+//! | `sp`, `stack`, `waiting`, `cancelled`, `uncancellable` | spawner, then home when it takes it up | home | nobody |
 //! | `next` | whichever queue holds it | whichever queue holds it | free list |
-//! | `home` | spawner | read-only | nobody |
+//! | `home` | home, when it takes it up | read-only | nobody |
 //! | `storage` | spawner, then home (closure) | the goroutine | handle, or home if detached (result) |
 //! | `joiner` | handle, before it announces itself in `join` | handle; home after `complete` said so | handle |
 //! | `outcome` | spawner | home, before `complete` | handle, or home if detached |
@@ -44,10 +44,8 @@ pub(crate) enum Status {
     Free = 0,
     /// Created, not yet started.
     Fresh = 1,
-    /// Started: homed, on a stack.
+    /// Started: homed, on a stack. Over when its join word says that it is done.
     Started = 2,
-    /// Its closure has ended; the result is in the block.
-    Done = 3,
 }
 
 /// How a goroutine ended. Stored in `Goroutine::outcome`.
@@ -150,7 +148,6 @@ impl Goroutine {
         match self.status.load(Ordering::Acquire) {
             1 => Status::Fresh,
             2 => Status::Started,
-            3 => Status::Done,
             _ => Status::Free,
         }
     }

@@ -27,6 +27,16 @@ pub(crate) struct ExitUnwind;
 /// A panic's payload.
 pub(crate) type Payload = Box<dyn Any + Send>;
 
+/// Drops a value whose `Drop` may panic, a panic's payload included. What such a panic carries is dropped in the same
+/// way, but only once: a payload whose own payload panics is leaked rather than chased.
+pub(crate) fn discard<V>(value: V) {
+    if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(value)))
+        && let Err(second) = catch_unwind(AssertUnwindSafe(|| drop(payload)))
+    {
+        std::mem::forget(second);
+    }
+}
+
 const fn is_inline<V>() -> bool {
     size_of::<V>() <= size_of::<Storage>() && align_of::<V>() <= align_of::<Storage>()
 }
@@ -94,11 +104,12 @@ where
     // SAFETY: filled with an `F`, not yet taken.
     let closure = unsafe { g.storage.take::<F>() };
     let mut result = catch_unwind(AssertUnwindSafe(closure));
-    if !g.extra.get().is_null() {
-        // SAFETY: the goroutine's own locals, on its own stack.
-        let dropped = catch_unwind(AssertUnwindSafe(|| unsafe { drop_locals(g.locals()) }));
-        if let (Err(payload), true) = (dropped, result.is_ok()) {
+    while let Some(payload) = drop_own_locals(g) {
+        if result.is_ok() {
             result = Err(payload);
+        } else {
+            // Which may make locals anew, so go round again.
+            discard(payload);
         }
     }
     let kind = match result {
@@ -118,19 +129,35 @@ where
     g.outcome.set(kind);
 }
 
+/// Drops locals that were made after the closure's end, by the `Drop` of the closure or of the result.
+fn drain_locals(g: &Goroutine) {
+    while let Some(payload) = drop_own_locals(g) {
+        discard(payload);
+    }
+}
+
+fn drop_own_locals(g: &Goroutine) -> Option<Payload> {
+    if g.extra.get().is_null() {
+        return None;
+    }
+    // SAFETY: the goroutine's own locals, on its own stack.
+    unsafe { drop_locals(g.locals()) }
+}
+
 /// SAFETY contract of all `VTable::drop_closure`: the goroutine never started; the caller has the block.
 unsafe fn drop_closure<F>(g: &Goroutine) {
     // SAFETY: filled with an `F`, not yet taken.
     let closure = unsafe { g.storage.take::<F>() };
-    // A panicking Drop of a captured value must not end a worker.
-    drop(catch_unwind(AssertUnwindSafe(move || drop(closure))));
+    // A panicking `Drop` of a captured value must not end a worker.
+    discard(closure);
 }
 
 /// SAFETY contract of all `VTable::drop_result`: the goroutine is done; the caller has the block.
 unsafe fn drop_result<T>(g: &Goroutine) {
     // SAFETY: by contract.
     let result = unsafe { take_result::<T>(g) };
-    drop(catch_unwind(AssertUnwindSafe(move || drop(result))));
+    discard(result);
+    drain_locals(g);
 }
 
 /// What a goroutine left in its block.
@@ -161,14 +188,16 @@ pub(crate) unsafe fn take_result<T>(g: &Goroutine) -> End<T> {
     }
 }
 
-/// Ends a goroutine that never started: drops its closure and records why.
+/// Ends a goroutine whose closure was not called: drops the closure and records why. Runs the closure's destructors on the
+/// caller's stack.
 ///
 /// # Safety
 ///
-/// The goroutine is fresh and the caller has the block.
-pub(crate) unsafe fn end_unstarted(g: &Goroutine, no_stack: Option<StackError>) {
-    // SAFETY: fresh, so the closure is in storage.
+/// The closure is still in the block and the caller has the block.
+pub(crate) unsafe fn end_uncalled(g: &Goroutine, no_stack: Option<StackError>) {
+    // SAFETY: the closure is in storage.
     unsafe { (g.vtable.get().drop_closure)(g) };
+    drain_locals(g);
     match no_stack {
         None => g.outcome.set(EndKind::Cancelled),
         Some(error) => {

@@ -92,6 +92,11 @@ impl JoinWord {
         self.0.fetch_and(!JOINER, Ordering::AcqRel) & DONE == 0
     }
 
+    /// Goroutine's side, after `complete` said `Free`: the word is ours alone, and the goroutine is not over yet.
+    pub(crate) fn reopen(&self) {
+        self.0.fetch_and(!DONE, Ordering::Relaxed);
+    }
+
     /// Goroutine's side, last use, when the joiner refused the wake-up.
     pub(crate) fn release(&self) {
         // JW4, pairs with `is_released`.

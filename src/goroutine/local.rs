@@ -6,8 +6,10 @@
 
 #![allow(unsafe_code)]
 
+use super::code::{Payload, discard};
 use core::any::Any;
 use core::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// The values of one goroutine (or plain thread). Few, so a list; the key's address says which.
 #[derive(Default)]
@@ -24,12 +26,14 @@ impl fmt::Debug for Locals {
     }
 }
 
-/// Drops every value of `locals`, last made first; values that a `Drop` makes anew are dropped too.
+/// Drops every value of `locals`, last made first; values that a `Drop` makes anew are dropped too. A `Drop` that panics
+/// does not keep the others; the first such panic's payload is returned.
 ///
 /// # Safety
 ///
 /// `locals` is valid and belongs to the running goroutine or thread.
-pub(crate) unsafe fn drop_locals(locals: *mut Locals) {
+pub(crate) unsafe fn drop_locals(locals: *mut Locals) -> Option<Payload> {
+    let mut first = None;
     loop {
         let value = {
             // SAFETY: valid by contract; the borrow ends before the value's own code runs.
@@ -37,9 +41,12 @@ pub(crate) unsafe fn drop_locals(locals: *mut Locals) {
             // The entry stays, empty, so that a late access finds that the value is gone.
             entries.iter_mut().rev().find_map(|entry| entry.1.take())
         };
-        match value {
-            Some(value) => drop(value),
-            None => return,
+        let Some(value) = value else { return first };
+        if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(value))) {
+            match first {
+                None => first = Some(payload),
+                Some(_) => discard(payload),
+            }
         }
     }
 }

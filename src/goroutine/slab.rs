@@ -26,12 +26,11 @@
 
 #![allow(unsafe_code)]
 
-use super::block::{EndKind, Goroutine, Status, Storage, VTable, Waiting};
+use super::block::{EndKind, Goroutine, Status, VTable, Waiting};
 use super::join_word::JoinWord;
 use crate::atomic::{AtomicIsize, AtomicPtr, AtomicU8, AtomicU64, AtomicUsize, Ordering};
-use crate::limits::{CHUNK_BYTES, INLINE_BYTES, REGION_BYTES_FIRST, REGION_BYTES_MAX};
-use core::cell::{Cell, UnsafeCell};
-use core::mem::MaybeUninit;
+use crate::limits::{CHUNK_BYTES, REGION_BYTES_FIRST, REGION_BYTES_MAX};
+use core::cell::Cell;
 use core::ptr::{self, NonNull};
 use std::sync::Mutex;
 use urgo_sys::mapping::Mapping;
@@ -126,7 +125,7 @@ impl Slab {
         // SAFETY: `fresh_left` > 0 blocks from here to the chunk's end are ours and unused.
         unsafe {
             self.fresh = block.add(1);
-            block.write(empty_block());
+            initialise(block);
         }
         self.fresh_left -= 1;
         self.out += 1;
@@ -311,27 +310,36 @@ fn settle(pool: *mut Pool, change: isize) {
     }
 }
 
-fn empty_block() -> Goroutine {
-    Goroutine {
+/// Makes a control block of zero memory, all but `status`, which observers may be reading: zero is `Free`.
+///
+/// # Safety
+///
+/// `block` is zero memory of a carved chunk, not handed out yet.
+unsafe fn initialise(block: *mut Goroutine) {
+    macro_rules! write {
+        ($($field:ident: $value:expr),+ $(,)?) => {
+            // SAFETY: fields of memory that is ours, by this function's contract.
+            unsafe { $((&raw mut (*block).$field).write($value);)+ }
+        };
+    }
+    write!(
         sp: Cell::new(ptr::null_mut()),
         next: AtomicPtr::new(ptr::null_mut()),
         home: AtomicPtr::new(ptr::null_mut()),
-        waiting: Cell::new(Waiting::No),
-        status: AtomicU8::new(Status::Free as u8),
-        reason: AtomicU8::new(0),
-        cancelled: Cell::new(false),
-        uncancellable: Cell::new(0),
-        join: JoinWord::new(),
-        outcome: Cell::new(EndKind::Cancelled),
-        pinned: Cell::new(false),
-        vtable: Cell::new(&NO_CODE),
-        joiner: Cell::new(ptr::null()),
         stack: Cell::new(None),
         id: AtomicU64::new(0),
+        vtable: Cell::new(&NO_CODE),
+        join: JoinWord::new(),
+        reason: AtomicU8::new(0),
+        outcome: Cell::new(EndKind::Cancelled),
+        cancelled: Cell::new(false),
         site: Cell::new(None),
+        waiting: Cell::new(Waiting::No),
+        joiner: Cell::new(ptr::null()),
         extra: Cell::new(ptr::null_mut()),
-        storage: Storage(UnsafeCell::new([MaybeUninit::uninit(); INLINE_BYTES])),
-    }
+        uncancellable: Cell::new(0),
+        pinned: Cell::new(false),
+    );
 }
 
 /// The code of a block that belongs to no goroutine.

@@ -117,9 +117,16 @@ impl Runtime {
         T: Send,
     {
         let main = go::Builder::new().name("main");
+        let shared = self.shared.clone();
+        let body = move || {
+            // However it ends: nothing is to start any more when the main goroutine is over.
+            let _stop = StopAtEnd(shared);
+            f()
+        };
         let raw: Result<RawJoin<T>, _> =
-            handle::spawn_borrowed(&self.shared, main, f, Location::caller());
-        let end = raw.map(RawJoin::join);
+            handle::spawn_borrowed(&self.shared, main, body, Location::caller());
+        // Not cut short if the caller is a goroutine (of another runtime) that is cancelled: `f` may borrow from it.
+        let end = raw.map(|raw| sched::uncancellable(|| raw.join()));
         self.end();
         match end {
             Ok(End::Value(value)) => Ok(value),
@@ -148,6 +155,15 @@ impl Runtime {
             let _ = thread.join();
         }
         self.shared.pool.stop();
+    }
+}
+
+/// Begins the end of a runtime when the main goroutine's frame goes.
+struct StopAtEnd(Arc<Shared>);
+
+impl Drop for StopAtEnd {
+    fn drop(&mut self) {
+        self.0.begin_stop();
     }
 }
 

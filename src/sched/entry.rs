@@ -7,7 +7,7 @@
 #![allow(unsafe_code)]
 
 use super::worker::worker;
-use crate::goroutine::Goroutine;
+use crate::goroutine::{Goroutine, end_uncalled};
 use std::process::abort;
 
 /// Where every goroutine begins, on its own stack. A panic cannot get here: `VTable::run` catches it.
@@ -15,7 +15,13 @@ pub(super) unsafe extern "C" fn entry(block: *mut ()) -> ! {
     // SAFETY: `Worker::start` passes the block, which lives until `finish`.
     let g = unsafe { &*block.cast::<Goroutine>() };
     // SAFETY: on the goroutine's own stack, once, with the closure still in the block.
-    unsafe { (g.vtable().run)(g) };
+    unsafe {
+        if g.cancelled.get() {
+            end_uncalled(g, None);
+        } else {
+            (g.vtable().run)(g);
+        }
+    }
     let Some(worker) = worker() else { abort() };
     worker.finish(g);
     let mut nowhere = std::ptr::null_mut();

@@ -32,8 +32,12 @@
 //! 3. If W's word is `SLEEPING`, exchange it for `NOTIFIED`; whoever succeeds rouses W through the kernel.
 //!
 //! To post work *for anyone* (fresh deque, injector): 1 and 2 as above, then 3: if `searching` is 0 and `sleepers` is
-//! not, add one to `searching` on behalf of a sleeper and draft a sleeper (exchange `SLEEPING` for `DRAFTED`, rouse it),
-//! or take the one off again if no word was `SLEEPING`.
+//! not, add one to `searching` on behalf of a sleeper and draft a sleeper (exchange `SLEEPING` for `DRAFTED`, rouse it).
+//! If no word is `SLEEPING` any more, take the one off again, `fence(SeqCst)`, and if there is (still) work for anyone
+//! begin again: another poster may have relied on our count.
+//!
+//! To end a search with work in hand, a worker takes itself off `searching`, `fence(SeqCst)`, and if there is more work
+//! for anyone it acts as a poster: others may have relied on its search.
 //!
 //! To sleep, a worker W without work:
 //!
@@ -52,10 +56,11 @@
 //! W looks at all sources after it is roused; or `RUNNING`, W is awake and will run the sleep steps from the start).
 //!
 //! *Work for anyone.* Consider the last worker to pass ID2. If the poster's ID1 is before that fence, that worker sees
-//! the work in step 4. Otherwise all workers have passed ID2 before ID1. Then `searching` counts only workers that
-//! wakers count (each such worker looks at every source when it is awake, after ID1: it finds the work), or is 0, and
-//! the poster sees `sleepers` > 0 and drafts one, or finds all of them notified already. A worker that finds work as the last searcher wakes another one if
-//! there is more, so a burst of n pieces of work never leaves n − 1 of them to one worker.
+//! the work in step 4. Otherwise all workers have passed ID2 before ID1, and the poster looks at `searching`. If that is
+//! 0, it drafts a sleeper, or finds that all have been notified: each of those looks at every source when it is awake, or
+//! before it sleeps again, after ID1. If it is not 0, whoever holds the count (a worker or a poster) will take it off, and
+//! look for work behind a fence after that: either that look finds our work, or the fence is before ID1 and we have seen
+//! the count taken off.
 //!
 //! Rejected: a wake per posted piece (a syscall of 13 µs on the poster's side each); timed sleeps that look around
 //! (an idle process would not be idle); SeqCst accesses instead of fences (the model checker weakens them).
@@ -110,7 +115,13 @@ impl SleepWord {
         self.leave_sleep(NOTIFIED)
     }
 
-    /// Any thread, when [`Idle::wants_wake_after_post`] said so. `true`: the caller must rouse the worker.
+    /// Whether the worker sleeps (or is about to) and nobody has notified it.
+    #[inline]
+    pub(crate) fn is_sleeping(&self) -> bool {
+        self.0.load(Ordering::Relaxed) == SLEEPING
+    }
+
+    /// Inside [`Idle::after_post`] only. `true`: the caller must rouse the worker.
     #[must_use]
     pub(crate) fn draft(&self) -> bool {
         self.leave_sleep(DRAFTED)
@@ -145,25 +156,47 @@ impl Idle {
         }
     }
 
-    /// Any thread, after it made work for anyone visible: whether a sleeper should be notified. If so, one is counted
-    /// as searching on its behalf, and the caller must notify a sleeper or call [`Idle::nobody_to_wake`].
-    #[must_use]
+    /// Any thread, after it made work for anyone visible: rouses a sleeper if that is called for.
+    ///
+    /// `draft` drafts one sleeper and rouses it, if it finds one; `someone_sleeps` says whether there is one to find;
+    /// `has_work` whether there is (still) work for anyone.
     #[inline]
-    pub(crate) fn wants_wake_after_post(&self) -> bool {
+    pub(crate) fn after_post(
+        &self,
+        someone_sleeps: impl Fn() -> bool,
+        has_work: impl Fn() -> bool,
+        mut draft: impl FnMut() -> bool,
+    ) {
         // ID1, pairs with ID2.
         fence(Ordering::SeqCst);
-        self.sleepers.load(Ordering::Relaxed) != 0
-            && self.searching.load(Ordering::Relaxed) == 0
-            && self
-                .searching
-                .compare_exchange(0, 1, Ordering::AcqRel, Ordering::Relaxed)
-                .is_ok()
+        while self.sleepers.load(Ordering::Relaxed) != 0 && someone_sleeps() && self.start_search()
+        {
+            // A drafted sleeper takes the count over. If all were notified by others meanwhile, whoever posted while we
+            // held the count has relied on it: look again on their behalf.
+            if draft() || !self.end_search() || !self.still(&has_work) {
+                return;
+            }
+        }
     }
 
-    /// Takes back the count that [`Idle::wants_wake_after_post`] made: every sleeper was notified by somebody else.
-    pub(crate) fn nobody_to_wake(&self) {
-        // AcqRel keeps the modification order of `searching` total with the exchange above; pairs with itself.
-        self.searching.fetch_sub(1, Ordering::AcqRel);
+    /// Worker: ends its search without falling asleep next, having found work of some kind. Whoever posted during the
+    /// search has relied on it, so if there is more, another worker is roused. The parameters are as in `after_post`.
+    pub(crate) fn leave_search(
+        &self,
+        someone_sleeps: impl Fn() -> bool,
+        has_work: impl Fn() -> bool,
+        draft: impl FnMut() -> bool,
+    ) {
+        if self.end_search() && self.still(&has_work) {
+            self.after_post(someone_sleeps, has_work, draft);
+        }
+    }
+
+    /// Whether there is work, behind a fence that orders the end of a search before the look.
+    fn still(&self, has_work: &impl Fn() -> bool) -> bool {
+        // ID2, pairs with ID1: either the poster sees that the search is over, or we see its work.
+        fence(Ordering::SeqCst);
+        has_work()
     }
 
     /// Worker: starts to search. `false`: enough others search (at most one at a time), so go to sleep instead.
@@ -173,7 +206,7 @@ impl Idle {
             && self.searching.compare_exchange(0, 1, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
-    /// Worker: ends its search. `true`: it was the last one, so if it found work it must wake another.
+    /// Ends a search. `true`: it was the last one. Followed by a look at all work: step 1 of sleeping, or `leave_search`.
     pub(crate) fn end_search(&self) -> bool {
         // SeqCst: step 1 of sleeping, ordered before ID2; pairs with the loads behind ID1.
         self.searching.fetch_sub(1, Ordering::SeqCst) == 1
@@ -253,12 +286,14 @@ mod tests {
             let (idle, words, work) = &*state;
             work.store(1, Ordering::Relaxed);
             let mut roused = false;
-            if idle.wants_wake_after_post() {
-                roused = words.iter().any(SleepWord::draft);
-                if !roused {
-                    idle.nobody_to_wake();
-                }
-            }
+            idle.after_post(
+                || words.iter().any(SleepWord::is_sleeping),
+                || work.load(Ordering::Relaxed) == 1,
+                || {
+                    roused = words.iter().any(SleepWord::draft);
+                    roused
+                },
+            );
             let seen = workers
                 .into_iter()
                 .map(|w| w.join().unwrap())
@@ -267,6 +302,94 @@ mod tests {
                 seen || roused,
                 "the work is invisible and nobody is notified"
             );
+        });
+    }
+
+    struct Post {
+        idle: Idle,
+        word: SleepWord,
+        work: AtomicUsize,
+    }
+
+    impl Post {
+        fn new() -> Arc<Post> {
+            Arc::new(Post {
+                idle: Idle::new(),
+                word: SleepWord::new(),
+                work: AtomicUsize::new(0),
+            })
+        }
+
+        fn has_work(&self) -> bool {
+            self.work.load(Ordering::Relaxed) != 0
+        }
+
+        fn post(&self, piece: usize) {
+            self.work.fetch_or(piece, Ordering::Relaxed);
+            self.idle.after_post(
+                || self.word.is_sleeping(),
+                || self.has_work(),
+                || self.word.draft(),
+            );
+        }
+
+        /// Work is there and the sleeper sleeps on.
+        fn is_stranded(&self) -> bool {
+            self.has_work() && self.word.is_sleeping()
+        }
+    }
+
+    /// Two posters, and a worker that was notified by somebody just before: the first poster takes the count and finds
+    /// nobody to draft, the second relies on it.
+    #[test]
+    fn loom_idle_two_posters_do_not_rely_on_each_other_in_vain() {
+        let mut model = loom::model::Builder::new();
+        model.preemption_bound = Some(3);
+        model.check(|| {
+            let state = Post::new();
+            state.idle.announce_sleep(&state.word);
+            assert!(state.word.notify_after_post());
+            let posters = [1, 2].map(|piece| {
+                let state = state.clone();
+                loom::thread::spawn(move || state.post(piece))
+            });
+            let mut roused = state.idle.wake_up(&state.word);
+            for _ in 0..3 {
+                if roused == Roused::Drafted {
+                    state.idle.end_search();
+                }
+                state.work.swap(0, Ordering::Relaxed);
+                state.idle.announce_sleep(&state.word);
+                if !state.has_work() {
+                    break;
+                }
+                roused = state.idle.wake_up(&state.word);
+            }
+            posters
+                .into_iter()
+                .for_each(|poster| poster.join().unwrap());
+            assert!(!state.is_stranded(), "lost");
+        });
+    }
+
+    /// One worker searches and ends its search because of work of its own, another sleeps, and somebody posts meanwhile.
+    #[test]
+    fn loom_idle_search_that_ends_early_strands_nothing() {
+        loom::model(|| {
+            let state = Post::new();
+            state.idle.announce_sleep(&state.word);
+            assert!(state.idle.start_search());
+            let poster = {
+                let state = state.clone();
+                loom::thread::spawn(move || state.post(1))
+            };
+            state.idle.leave_search(
+                || state.word.is_sleeping(),
+                || state.has_work(),
+                || state.word.draft(),
+            );
+            poster.join().unwrap();
+            assert!(!state.is_stranded(), "lost");
         });
     }
 

@@ -41,6 +41,8 @@ mod operation;
 #[cfg(not(urgo_loom))]
 mod overflow;
 #[cfg(not(urgo_loom))]
+mod panic_count;
+#[cfg(not(urgo_loom))]
 mod pool;
 #[cfg(not(urgo_loom))]
 mod remote;
@@ -70,7 +72,7 @@ mod exports {
     pub(crate) use super::spawn::{Plan, SpawnRefused, free};
     pub(crate) use super::start::{Plan as StartPlan, StartError, start};
     pub(crate) use super::wait::{
-        NEVER, new_waiter, now_ns, on_goroutine, settle, unwind_if_cancelled, wait,
+        NEVER, new_waiter, now_ns, on_goroutine, settle, uncancellable, unwind_if_cancelled, wait,
         wait_uncancellable,
     };
     pub(crate) use super::worker::{current, worker};

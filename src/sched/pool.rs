@@ -6,6 +6,7 @@
 //! A thread that was idle for a while ends. Threads have the process's own CPU mask, not a worker's: the mask is taken
 //! when the runtime is built and set by each thread.
 
+use crate::goroutine::discard;
 use crate::limits::BLOCKING_IDLE_SECS;
 use crate::seam::HostThreads;
 use std::collections::VecDeque;
@@ -96,18 +97,26 @@ impl Pool {
         self.inner.lock().threads
     }
 
-    /// Ends all threads once the queue is empty, and waits for them. Blocks the calling thread.
+    /// Lets all threads end once the queue is empty.
+    pub(crate) fn begin_stop(&self) {
+        self.inner.lock().stopping = true;
+        self.inner.work.notify_all();
+    }
+
+    /// As `begin_stop`, and waits for them. Blocks the calling thread.
     pub(crate) fn stop(&self) {
-        let handles = {
-            let mut state = self.inner.lock();
-            state.stopping = true;
-            self.inner.work.notify_all();
-            std::mem::take(&mut state.handles)
-        };
+        self.begin_stop();
+        let handles = std::mem::take(&mut self.inner.lock().handles);
         for handle in handles {
             // Jobs catch their panics, so a thread of the pool does not end by one.
             let _ = handle.join();
         }
+    }
+}
+
+fn discard_job(job: Job) {
+    if let Err(payload) = catch_unwind(AssertUnwindSafe(job)) {
+        discard(payload);
     }
 }
 
@@ -133,7 +142,8 @@ impl Inner {
         loop {
             if let Some(job) = state.queue.pop_front() {
                 drop(state);
-                let _ = catch_unwind(AssertUnwindSafe(job));
+                // `blocking` catches its closure's panics; this is for what a job drops.
+                discard_job(job);
                 state = self.lock();
                 continue;
             }

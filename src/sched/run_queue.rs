@@ -93,7 +93,7 @@ impl RunQueue {
         if let Some(g) = self.next.take() {
             let used = self.next_used.get();
             if used < NEXT_BUDGET || self.head.get() == self.tail.get() {
-                self.next_used.set(used + 1);
+                self.next_used.set(used.saturating_add(1));
                 return Some(g);
             }
             self.push(g);

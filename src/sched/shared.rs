@@ -106,13 +106,35 @@ impl Shared {
 
     /// Any thread. After fresh work was posted for anyone: rouses a sleeper if that is called for.
     #[inline]
-    pub(crate) fn rouse_anyone(&self, rouse: impl FnOnce(&Remote)) {
-        if self.idle.wants_wake_after_post() {
-            match self.remotes.iter().find(|remote| remote.sleep.draft()) {
-                Some(remote) => rouse(remote),
-                None => self.idle.nobody_to_wake(),
-            }
-        }
+    pub(crate) fn rouse_anyone(&self, rouse: impl Fn(&Remote)) {
+        self.idle.after_post(
+            || self.someone_sleeps(),
+            || self.has_fresh(),
+            || self.draft(&rouse),
+        );
+    }
+
+    /// Worker: ends its search with work in hand, see [`Idle::leave_search`].
+    pub(crate) fn leave_search(&self, rouse: impl Fn(&Remote)) {
+        self.idle.leave_search(
+            || self.someone_sleeps(),
+            || self.has_fresh(),
+            || self.draft(&rouse),
+        );
+    }
+
+    fn someone_sleeps(&self) -> bool {
+        self.remotes.iter().any(|remote| remote.sleep.is_sleeping())
+    }
+
+    fn draft(&self, rouse: impl Fn(&Remote)) -> bool {
+        let drafted = self.remotes.iter().find(|remote| remote.sleep.draft());
+        drafted.inspect(|remote| rouse(remote)).is_some()
+    }
+
+    /// Whether there are fresh goroutines that any worker could start.
+    pub(crate) fn has_fresh(&self) -> bool {
+        !self.injector.is_empty() || self.remotes.iter().any(|remote| remote.fresh_len() > 0)
     }
 
     /// Any thread. Makes every worker look around.

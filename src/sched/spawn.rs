@@ -21,7 +21,7 @@ use super::wait::settle;
 use super::worker::{Worker, bump, worker};
 use crate::atomic::Ordering;
 use crate::goroutine::join_word::Completed;
-use crate::goroutine::{Extra, Goroutine, Slab, Status, Waiting, end_unstarted, fill, free_remote};
+use crate::goroutine::{Extra, Goroutine, Slab, Status, Waiting, end_uncalled, fill, free_remote};
 use crate::park::Outcome;
 use core::panic::Location;
 use core::ptr::{self, NonNull};
@@ -52,28 +52,23 @@ pub(crate) struct Plan {
 #[derive(Debug)]
 pub(crate) struct NoBlock;
 
-/// Fills a block of `slab` for a goroutine that will run `closure`.
+/// Fills a block for a goroutine that will run `closure`. Outside every borrow and lock: dropping a closure is user code.
 ///
 /// # Safety
 ///
-/// As [`fill`]: what the closure borrows outlives the goroutine.
+/// As [`fill`]: what the closure borrows outlives the goroutine. The block is just allocated.
 #[inline]
-unsafe fn create<F, T>(
-    slab: &mut Slab,
-    id: u64,
-    plan: &mut Plan,
-    closure: F,
-) -> Result<NonNull<Goroutine>, NoBlock>
+unsafe fn create<F, T>(block: NonNull<Goroutine>, id: u64, plan: &mut Plan, closure: F)
 where
     F: FnOnce() -> T,
 {
-    let block = slab.allocate().ok_or(NoBlock)?;
     // SAFETY: just allocated, so initialised and ours.
     let g = unsafe { block.as_ref() };
     g.id.store(id, Ordering::Relaxed);
     g.site.set(Some(plan.site));
     g.join.reset();
     g.joiner.set(ptr::null());
+    g.stack.set(None);
     g.cancelled.set(false);
     g.uncancellable.set(0);
     g.pinned.set(false);
@@ -84,7 +79,6 @@ where
     // SAFETY: the block is ours; the rest by this function's contract.
     unsafe { fill(g, closure) };
     g.set_status(Status::Fresh);
-    Ok(block)
 }
 
 impl Worker {
@@ -104,8 +98,9 @@ impl Worker {
     {
         let (id, end) = self.ids.get();
         let (id, end) = if id < end { (id, end) } else { self.more_ids() };
-        // SAFETY: by this function's contract.
-        let block = self.with_slab(|slab| unsafe { create(slab, id, &mut plan, closure) })?;
+        let block = self.with_slab(Slab::allocate).ok_or(NoBlock)?;
+        // SAFETY: just allocated; the rest by this function's contract.
+        unsafe { create(block, id, &mut plan, closure) };
         self.ids.set((id + 1, end));
         bump(&self.remote.counts.spawned, 1);
         if self.shared.stop.is_stopping() {
@@ -128,7 +123,7 @@ impl Worker {
         // SAFETY: fresh and ours.
         let g = unsafe { block.as_ref() };
         // SAFETY: as above.
-        unsafe { end_unstarted(g, None) };
+        unsafe { end_uncalled(g, None) };
         self.complete(g);
     }
 
@@ -142,7 +137,7 @@ impl Worker {
                 }
                 Some(remote) => self.place_on(block, remote),
             },
-            Placement::Local => self.place_on(block, &self.remote),
+            Placement::Local => self.place_here(block),
             Placement::Spread => {
                 let all = &self.shared.remotes;
                 let (a, b) =
@@ -183,14 +178,59 @@ impl Worker {
         (live > load + load / 8 + 2).then_some(least)
     }
 
+    /// On this worker, whatever happens.
+    fn place_here(&self, block: NonNull<Goroutine>) {
+        // SAFETY: fresh and ours until it is pushed.
+        unsafe { block.as_ref() }.pinned.set(true);
+        self.remote.placed.fetch_add(1, Ordering::Relaxed);
+        self.with_placed(|placed| placed.push_back(Task(block)));
+    }
+
     fn place_on(&self, block: NonNull<Goroutine>, remote: &Remote) {
+        if remote.index == self.remote.index {
+            return self.place_here(block);
+        }
         // SAFETY: fresh and ours until it is pushed.
         unsafe { block.as_ref() }.pinned.set(true);
         remote.placed.fetch_add(1, Ordering::Relaxed);
         // SAFETY: in no queue; it lives until the worker takes it.
         unsafe { remote.inbox.push(block) };
-        if remote.index != self.remote.index && remote.sleep.notify_after_post() {
+        if remote.sleep.notify_after_post() {
             self.rouse(remote);
+        }
+    }
+}
+
+impl Worker {
+    /// The goroutine's side, once, when its result is in the block. Drops a detached goroutine's result, on the current
+    /// stack.
+    #[inline]
+    pub(super) fn hand_over(&self, g: &Goroutine) {
+        match g.join.complete() {
+            Completed::Nothing => {}
+            Completed::WakeJoiner => {
+                // SAFETY: the joiner announced this address and keeps the waiter until it is woken or `release` is called.
+                match unsafe { &*g.joiner.get() }.finish(Outcome::Woken) {
+                    Some(wake) => settle(wake),
+                    None => g.join.release(),
+                }
+            }
+            Completed::Free => self.drop_detached(g),
+        }
+    }
+
+    #[cold]
+    fn drop_detached(&self, g: &Goroutine) {
+        // The result's destructors are the goroutine's last code: they may wait, and are cancelled if the runtime stops.
+        g.join.reopen();
+        if self.shared.stop.is_stopping() {
+            // The list of those to cancel may have been drawn up in the moment when we seemed to be over.
+            g.cancelled.set(true);
+        }
+        // SAFETY: done and detached, so the block is ours alone.
+        unsafe {
+            (g.vtable().drop_result)(g);
+            free(NonNull::from(g));
         }
     }
 }
@@ -212,18 +252,18 @@ impl Shared {
         let placement = plan.placement;
         let block = {
             let mut slab = self.foreign.lock().unwrap_or_else(|e| e.into_inner());
-            // Under the lock, so that the end, which takes it too, sees either the count or the refusal.
+            // Under the lock, which the end takes too when it begins: either it sees our count, or we see it.
             if self.stop.is_stopping() {
                 return Err(SpawnRefused::Stopped);
             }
             let slab = slab.as_mut().ok_or(SpawnRefused::Stopped)?;
-            // SAFETY: by this function's contract.
-            let block = unsafe { create(slab, self.take_id(), &mut plan, closure) }
-                .map_err(|NoBlock| SpawnRefused::NoMemory)?;
+            let block = slab.allocate().ok_or(SpawnRefused::NoMemory)?;
             // Pairs with the load in `alive`.
             self.foreign_spawned.fetch_add(1, Ordering::Release);
             block
         };
+        // SAFETY: just allocated; the rest by this function's contract.
+        unsafe { create(block, self.take_id(), &mut plan, closure) };
         let remote = match placement {
             Placement::Worker(index) => Some(&self.remotes[index]),
             Placement::Spread => self.remotes.iter().min_by_key(|remote| remote.load()),
@@ -254,28 +294,6 @@ pub(crate) enum SpawnRefused {
     Stopped,
     /// See [`NoBlock`].
     NoMemory,
-}
-
-/// The goroutine's side, once, when its result is in the block.
-#[inline]
-pub(super) fn complete(g: &Goroutine) {
-    match g.join.complete() {
-        Completed::Nothing => {}
-        Completed::WakeJoiner => {
-            // SAFETY: the joiner announced this address and keeps the waiter until it is woken or `release` is called.
-            match unsafe { &*g.joiner.get() }.finish(Outcome::Woken) {
-                Some(wake) => settle(wake),
-                None => g.join.release(),
-            }
-        }
-        Completed::Free => {
-            // SAFETY: done and detached, so the block is ours alone.
-            unsafe {
-                (g.vtable().drop_result)(g);
-                free(NonNull::from(g));
-            }
-        }
-    }
 }
 
 /// Gives a block back to its slab.

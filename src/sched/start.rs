@@ -107,7 +107,9 @@ fn worker_thread(
     // The builder counts until every sender is gone.
     drop(report);
     if let Some((worker, alt_stack)) = worker {
+        let unwinding = AbortOnUnwind;
         worker.run();
+        std::mem::forget(unwinding);
         drop(alt_stack);
     }
 }
@@ -126,4 +128,14 @@ fn prepare(remote: &Remote, ring: &Config) -> Result<(Driver, AltStack), StartEr
         let _ = remote.eventfd.set(eventfd);
     }
     Ok((driver, alt_stack))
+}
+
+/// A worker's loop never unwinds: goroutines' panics end in their own frames. If one got here all the same, goroutines would
+/// be left on a thread that is no worker any more.
+struct AbortOnUnwind;
+
+impl Drop for AbortOnUnwind {
+    fn drop(&mut self) {
+        std::process::abort();
+    }
 }

@@ -3,13 +3,13 @@
 //!
 //! # Algorithm
 //!
-//! 1. `begin`: the phase becomes *stopping*. From here on no goroutine starts: fresh ones are dropped where they are
-//!    found, and a spawn ends its goroutine at once.
-//! 2. Each worker drops the fresh goroutines it finds and says that it is quiet. The last to do so lists all goroutines
-//!    that have started and not ended, in spawn order.
+//! 1. `begin_stop`: the phase becomes *stopping*. From here on a goroutine that starts is cancelled from the first: its
+//!    closure is dropped on its own stack, where destructors may wait. A spawn is refused.
+//! 2. Each worker says that it is quiet: what it starts from then on is cancelled already. The last to do so lists all
+//!    goroutines that have started and not ended, in the order of their ids.
 //! 3. A cursor goes through the list. The home worker of the goroutine under the cursor cancels it and moves the cursor
 //!    on when that goroutine has ended, or when it waits for something that cannot be cut short (a wait inside a `Drop`,
-//!    a blocking task): then the others must go on, since it may wait for them.
+//!    the children of a scope, a blocking task): then the others must go on, since it may wait for them.
 //! 4. When nobody is alive any more, each worker drains its ring, says that it has finished, and leaves when all have:
 //!    until then it may be kicked.
 //!
@@ -87,8 +87,12 @@ impl Stop {
 impl Shared {
     /// Any thread. Starts the end; returns at once.
     pub(crate) fn begin_stop(&self) {
-        // Pairs with the load in `is_stopping`.
-        self.stop.phase.store(STOPPING, Ordering::Release);
+        {
+            // Under the lock of foreign spawns: each of them either is counted by now or sees the phase.
+            let _foreign = self.foreign.lock().unwrap_or_else(|e| e.into_inner());
+            // Pairs with the load in `is_stopping`.
+            self.stop.phase.store(STOPPING, Ordering::Release);
+        }
         self.stop_moved();
     }
 
@@ -118,7 +122,7 @@ impl Shared {
             // SAFETY: slabs are retired only after all workers have finished, and this one has not.
             unsafe {
                 observer.for_each(|g| {
-                    if g.status() == Status::Started {
+                    if g.status() == Status::Started && !g.join.is_done() {
                         let home = g.home.load(Ordering::Relaxed);
                         if let Some(home) = self.remotes.iter().position(|r| r.as_home() == home) {
                             list.push(Entry {
@@ -149,7 +153,6 @@ impl Worker {
         let stop = &self.shared.stop;
         // Pairs with the addition in `stop_moved`: what moved it is seen below, or the epoch differs before we sleep.
         self.stop_epoch.set(stop.epoch.load(Ordering::Acquire));
-        self.drop_fresh();
         if !stopping.is_quiet {
             stopping.is_quiet = true;
             // Pairs with itself: the last worker sees what the others did before.
@@ -168,12 +171,16 @@ impl Worker {
         {
             stopping.has_finished = true;
             // Pairs with the load below.
-            if stop.finished.fetch_add(1, Ordering::AcqRel) + 1 == stop.workers {
-                self.shared.stop_moved();
-            }
+            stop.finished.fetch_add(1, Ordering::AcqRel);
+            // Always: another worker may have looked at its conditions just before our last goroutine's end reached it.
+            self.shared.stop_moved();
         }
         // Pairs with the addition above.
-        stop.finished.load(Ordering::Acquire) == stop.workers
+        let all_finished = stop.finished.load(Ordering::Acquire) == stop.workers;
+        if all_finished {
+            self.shared.pool.begin_stop();
+        }
+        all_finished
     }
 
     /// Called at each goroutine's end once the phase is *stopping*: wakes the others if that was the last one.
@@ -198,10 +205,9 @@ impl Worker {
             // SAFETY: control blocks are type-stable while workers run; only atomics are read until we know that it is
             // the goroutine of the list, which is homed here, so that the rest is this thread's.
             let g = unsafe { entry.goroutine.as_ref() };
-            if g.status() == Status::Started && g.id() == entry.id {
+            if g.status() == Status::Started && g.id() == entry.id && !g.join.is_done() {
                 if !g.cancelled.get() {
                     self.cancel(g);
-                    return;
                 }
                 let waits = g.wait_reason() != WaitReason::None;
                 if !(waits && matches!(g.waiting.get(), Waiting::No)) {

@@ -53,13 +53,22 @@ pub(crate) fn wait(waiter: &Waiter, reason: WaitReason, deadline: u64) -> Outcom
 
 /// As [`wait`], without a deadline and whatever happens: for waits that somebody else's memory depends on.
 pub(crate) fn wait_uncancellable(waiter: &Waiter, reason: WaitReason) {
-    if let Some(g) = current() {
-        g.uncancellable.set(g.uncancellable.get() + 1);
-        wait_goroutine(waiter, reason, NEVER);
-        g.uncancellable.set(g.uncancellable.get() - 1);
-    } else {
-        wait_thread(waiter, NEVER);
+    uncancellable(|| wait(waiter, reason, NEVER));
+}
+
+/// Calls `f`; no wait in it is cut short by a cancellation.
+pub(crate) fn uncancellable<R>(f: impl FnOnce() -> R) -> R {
+    struct Undo<'a>(&'a Goroutine);
+    impl Drop for Undo<'_> {
+        fn drop(&mut self) {
+            self.0.uncancellable.set(self.0.uncancellable.get() - 1);
+        }
     }
+    let _undo = current().map(|g| {
+        g.uncancellable.set(g.uncancellable.get() + 1);
+        Undo(g)
+    });
+    f()
 }
 
 fn wait_goroutine(waiter: &Waiter, reason: WaitReason, deadline: u64) -> Outcome {

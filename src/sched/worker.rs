@@ -16,7 +16,7 @@ use super::shared::Shared;
 use super::stop::Stopping;
 use super::task::Task;
 use crate::atomic::{AtomicU64, Ordering};
-use crate::goroutine::{Goroutine, Slab, StackPool, Status, Waiting, end_unstarted};
+use crate::goroutine::{Goroutine, Slab, StackPool, Status, Waiting, end_uncalled};
 use crate::limits::{
     BUSY_SUBMISSIONS, DIRECT_TICKS, FAIR_TICKS, FLUSH_AGE_US, FLUSH_BATCH, FRESH_BATCH, SPIN_US,
     TRIM_DELAY_NS,
@@ -27,6 +27,7 @@ use crate::timer::{Action, Timers};
 use core::cell::{Cell, UnsafeCell};
 use core::ptr::{self, NonNull};
 use crossbeam_deque::Steal;
+use std::collections::VecDeque;
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use urgo_sys::event_fd::EventFd;
@@ -81,6 +82,8 @@ pub(crate) struct Worker {
     pub(crate) submission_waiters: WaitQueue,
     driver: UnsafeCell<Driver>,
     timers: UnsafeCell<Timers>,
+    /// Fresh goroutines that must start here.
+    placed: UnsafeCell<VecDeque<Task>>,
     stacks: UnsafeCell<StackPool>,
     slab: UnsafeCell<Slab>,
     choice: UnsafeCell<Choice>,
@@ -122,6 +125,7 @@ impl Worker {
             submission_waiters: WaitQueue::new(),
             driver: UnsafeCell::new(driver),
             timers: UnsafeCell::new(Timers::default()),
+            placed: UnsafeCell::default(),
             stacks: UnsafeCell::new(StackPool::new(shared.stack_bytes)),
             slab: UnsafeCell::new(slab),
             choice: UnsafeCell::new(Choice::live(shared.entropy.seed())),
@@ -143,6 +147,12 @@ impl Worker {
     pub(crate) fn with_timers<R>(&self, f: impl FnOnce(&mut Timers) -> R) -> R {
         // SAFETY: as in `with_driver`.
         f(unsafe { &mut *self.timers.get() })
+    }
+
+    #[inline]
+    pub(crate) fn with_placed<R>(&self, f: impl FnOnce(&mut VecDeque<Task>) -> R) -> R {
+        // SAFETY: as in `with_driver`.
+        f(unsafe { &mut *self.placed.get() })
     }
 
     #[inline]
@@ -193,15 +203,25 @@ impl Worker {
     #[inline]
     pub(crate) fn yield_now(&self, g: &Goroutine) {
         self.run_queue.push(NonNull::from(g));
-        self.leave(g);
+        self.leave_alone(g);
     }
 
     /// On a goroutine's stack: waits until somebody readies the goroutine.
     #[inline]
     pub(crate) fn suspend(&self, g: &Goroutine, reason: WaitReason) {
         g.reason.store(reason as u8, Ordering::Relaxed);
-        self.leave(g);
+        self.leave_alone(g);
         g.reason.store(WaitReason::None as u8, Ordering::Relaxed);
+    }
+
+    /// As `leave`; a goroutine that leaves in the middle of a panic takes its panic count along.
+    #[inline]
+    fn leave_alone(&self, g: &Goroutine) {
+        if std::thread::panicking() {
+            super::panic_count::set_aside(|| self.leave(g));
+        } else {
+            self.leave(g);
+        }
     }
 
     /// On the host stack: runs `g` until it leaves.
@@ -229,6 +249,10 @@ impl Worker {
                 block.sp.set(sp);
                 block.stack.set(Some(stack));
                 block.home.store(self.remote.as_home(), Ordering::Relaxed);
+                if self.shared.stop.is_stopping() {
+                    // Its closure is only dropped, on its own stack, where its destructors may wait.
+                    block.cancelled.set(true);
+                }
                 block.set_status(Status::Started);
                 self.live.set(self.live.get() + 1);
                 self.publish_live();
@@ -237,8 +261,9 @@ impl Worker {
             }
             Err(error) => {
                 tracing::error!(goroutine = block.id(), %error, "a goroutine could not start");
+                // On the host stack, for want of another: a `Drop` that waits here holds the worker.
                 // SAFETY: fresh and ours.
-                unsafe { end_unstarted(block, Some(error)) };
+                unsafe { end_uncalled(block, Some(error)) };
                 self.complete(block);
                 None
             }
@@ -248,18 +273,18 @@ impl Worker {
     /// On the goroutine's stack: everything that is left to do for it. It leaves for ever after this.
     #[inline]
     pub(crate) fn finish(&self, g: &Goroutine) {
-        let stack = g.stack.take().expect("a running goroutine has a stack");
+        let stack = g.stack.get().expect("a running goroutine has a stack");
+        // May run a detached result's `Drop`, on this stack.
+        self.complete(g);
         // We are still on it, but nobody else on this thread takes a stack before we have left.
         self.with_stacks(|stacks| stacks.give_back(stack));
         self.live.set(self.live.get() - 1);
         self.publish_live();
-        self.complete(g);
     }
 
     /// The result is in the block: hands it over. The block may be gone afterwards.
     pub(crate) fn complete(&self, g: &Goroutine) {
-        g.set_status(Status::Done);
-        super::spawn::complete(g);
+        self.hand_over(g);
         bump(&self.remote.counts.ended, 1);
         if self.shared.stop.is_stopping() {
             self.ended_while_stopping();
@@ -385,27 +410,26 @@ impl Worker {
             return Some(g);
         }
         self.poll_sources();
-        self.run_queue.pop().or_else(|| self.take_injected())
+        let ready = self.run_queue.pop();
+        ready
+            .or_else(|| self.pick_fresh())
+            .or_else(|| self.take_injected())
     }
 
+    /// Starts the oldest fresh goroutine: those placed here first, which nobody else can take.
     #[inline]
     fn pick_fresh(&self) -> Option<NonNull<Goroutine>> {
-        if self.shared.stop.is_stopping() {
-            return None;
-        }
-        while let Some(Task(g)) = self.fresh.pop() {
+        loop {
+            let placed = self.with_placed(VecDeque::pop_front);
+            let Task(g) = placed.or_else(|| self.fresh.pop())?;
             if let Some(g) = self.start(g) {
                 return Some(g);
             }
         }
-        None
     }
 
     /// Takes a batch from the injector into the fresh deque and starts one.
     fn take_injected(&self) -> Option<NonNull<Goroutine>> {
-        if self.shared.stop.is_stopping() {
-            return None;
-        }
         loop {
             match self.fresh.take_injected(&self.shared.injector) {
                 Steal::Success(Task(g)) => {
@@ -458,13 +482,8 @@ impl Worker {
     /// A goroutine from the inbox: readied by others, or fresh and placed here.
     fn take_in(&self, g: NonNull<Goroutine>) {
         // SAFETY: in our inbox, so alive and ours.
-        let block = unsafe { g.as_ref() };
-        if block.status() == Status::Fresh {
-            if self.shared.stop.is_stopping() {
-                self.drop_unstarted(g);
-            } else if let Some(g) = self.start(g) {
-                self.run_queue.push(g);
-            }
+        if unsafe { g.as_ref() }.status() == Status::Fresh {
+            self.with_placed(|placed| placed.push_back(Task(g)));
         } else {
             self.run_queue.push(g);
         }
@@ -568,7 +587,10 @@ impl Worker {
             return;
         }
         self.publish_counts();
-        if !self.shared.stop.is_stopping() && self.search() {
+        if self.search() {
+            return;
+        }
+        if self.shared.stop.is_stopping() && self.await_stop_move() {
             return;
         }
         let deadline = self.deadline();
@@ -594,6 +616,27 @@ impl Worker {
         if idle.wake_up(&self.remote.sleep) == super::idle::Roused::Drafted {
             // Work for anyone was posted, and we count as searching for it.
             self.search_drafted();
+        }
+    }
+
+    /// While the runtime ends workers wait for each other at every hand-over of the cursor: waits a little without sleeping,
+    /// since a wake from sleep takes a hundred times as long. `true` if something has changed.
+    #[cold]
+    fn await_stop_move(&self) -> bool {
+        let until = self.shared.clock.ticks().saturating_add(self.spin * 8);
+        loop {
+            if self.shared.stop.has_moved(self.stop_epoch.get())
+                || !self.remote.inbox.is_empty()
+                || self.with_driver(|driver| driver.cq_ready())
+            {
+                return true;
+            }
+            if self.shared.clock.ticks() >= until
+                || self.with_driver(|driver| driver.has_work_flag())
+            {
+                return false;
+            }
+            std::thread::yield_now();
         }
     }
 
@@ -642,36 +685,33 @@ impl Worker {
         }
         let until = self.shared.clock.ticks().saturating_add(self.spin);
         loop {
-            if self.steal() {
-                self.end_search_with_work();
+            let found = self.steal();
+            if found
+                || !self.remote.inbox.is_empty()
+                || self.with_driver(|driver| driver.cq_ready())
+            {
+                self.leave_search();
                 return true;
             }
-            let own = !self.remote.inbox.is_empty() || self.with_driver(|driver| driver.cq_ready());
             // Deferred completions come out in the enter that we would sleep in.
-            let is_over = own
-                || self.with_driver(|driver| driver.has_work_flag())
-                || self.shared.clock.ticks() >= until;
-            if is_over {
+            if self.with_driver(|driver| driver.has_work_flag())
+                || self.shared.clock.ticks() >= until
+            {
+                // We fall asleep next, and look at everything behind that protocol's fence.
                 self.shared.idle.end_search();
-                return own;
+                return false;
             }
             core::hint::spin_loop();
         }
     }
 
     fn search_drafted(&self) {
-        if self.shared.stop.is_stopping() || !self.steal() {
-            self.shared.idle.end_search();
-        } else {
-            self.end_search_with_work();
-        }
+        self.steal();
+        self.leave_search();
     }
 
-    /// A searching worker has found work: if it was the last one, it wakes another in case there is more.
-    fn end_search_with_work(&self) {
-        if self.shared.idle.end_search() {
-            self.rouse_anyone();
-        }
+    fn leave_search(&self) {
+        self.shared.leave_search(|remote| self.rouse(remote));
     }
 
     /// After fresh work was posted for anyone.
@@ -738,28 +778,6 @@ impl Worker {
             self.run_queue.trim();
             self.fresh.trim();
         }
-    }
-
-    /// Ends every fresh goroutine within reach without starting it: the runtime stops.
-    pub(crate) fn drop_fresh(&self) {
-        while let Some(Task(g)) = self.fresh.pop() {
-            self.drop_unstarted(g);
-        }
-        loop {
-            match self.shared.injector.steal() {
-                Steal::Success(Task(g)) => self.drop_unstarted(g),
-                Steal::Retry => {}
-                Steal::Empty => break,
-            }
-        }
-    }
-
-    fn drop_unstarted(&self, g: NonNull<Goroutine>) {
-        // SAFETY: fresh and ours: out of a queue.
-        let block = unsafe { g.as_ref() };
-        // SAFETY: as above.
-        unsafe { end_unstarted(block, None) };
-        self.complete(block);
     }
 
     pub(crate) fn in_flight(&self) -> usize {
