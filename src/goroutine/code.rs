@@ -27,14 +27,17 @@ pub(crate) struct ExitUnwind;
 /// A panic's payload.
 pub(crate) type Payload = Box<dyn Any + Send>;
 
-/// Drops a value whose `Drop` may panic, a panic's payload included. What such a panic carries is dropped in the same
-/// way, but only once: a payload whose own payload panics is leaked rather than chased.
+/// Payloads that panic one out of the other, before the next is leaked rather than dropped.
+const PAYLOADS_MAX: u32 = 64;
+
+/// Drops a value whose `Drop` may panic, and what such a panic carries, and so on.
 pub(crate) fn discard<V>(value: V) {
-    if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(value)))
-        && let Err(second) = catch_unwind(AssertUnwindSafe(|| drop(payload)))
-    {
-        std::mem::forget(second);
+    let mut payload = catch_unwind(AssertUnwindSafe(|| drop(value))).err();
+    for _ in 0..PAYLOADS_MAX {
+        let Some(next) = payload else { return };
+        payload = catch_unwind(AssertUnwindSafe(|| drop(next))).err();
     }
+    std::mem::forget(payload);
 }
 
 const fn is_inline<V>() -> bool {
