@@ -31,10 +31,8 @@ fn join_returns_the_payload() {
         assert_eq!(message(&*payload_of(formatted)), "planned 7");
         let number = urgo::spawn(|| panic_any(42_u64)).join();
         assert_eq!(payload_of(number).downcast_ref(), Some(&42_u64));
-        let text = urgo::spawn(|| panic!("planned"))
-            .join()
-            .map(|()| ())
-            .unwrap_err();
+        let ended: Result<(), _> = urgo::spawn(|| panic!("planned")).join();
+        let text = ended.unwrap_err();
         assert!(text.is_panic() && text.to_string().contains("planned"));
     });
 }
@@ -171,9 +169,9 @@ fn aborts_by_a_second_panic(name: &str, on_goroutine: bool) {
             panic!("planned: first");
         };
         if on_goroutine {
-            let _ = runtime(1).run(|| urgo::spawn(double).join().map(|()| ()));
+            let _: Result<(), _> = runtime(1).run(|| urgo::spawn(double).join());
         } else {
-            let _ = std::thread::spawn(double).join().map(|()| ());
+            let _: Result<(), _> = std::thread::spawn(double).join();
         }
     };
     if let Some(output) = crate::support::run_in_child(name, &[], body) {
