@@ -161,7 +161,10 @@ impl Worker {
                 self.shared.stop_moved();
             }
         }
-        if let Some(list) = stop.list.get() {
+        // Once this worker has finished, others may unmap the blocks that the list names.
+        if !stopping.has_finished
+            && let Some(list) = stop.list.get()
+        {
             self.cancel_in_order(list);
         }
         if !stopping.has_finished
