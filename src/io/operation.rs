@@ -39,6 +39,18 @@ pub(crate) struct Completion {
     pub(crate) result: i32,
 }
 
+/// Why a call in a `Drop` was not waited for.
+#[derive(Debug)]
+struct BeingCancelled;
+
+impl std::fmt::Display for BeingCancelled {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("the goroutine is being cancelled, and the call would have had to wait")
+    }
+}
+
+impl std::error::Error for BeingCancelled {}
+
 /// Performs what `entry` builds on the running goroutine's ring; `None` on a plain thread, where nothing was done.
 ///
 /// The entry is built anew for each repeat; a cancelled operation is repeated while it `is_wanted`. Errors are the kernel's, `TimedOut` at the deadline, `WouldBlock` as in
@@ -58,6 +70,7 @@ pub(crate) unsafe fn perform(
         let performed = unsafe { sched::perform(entry(), fd, wish.reason, wish.deadline) };
         let errno = match performed {
             Performed::NotAGoroutine => return None,
+            Performed::Cancelled => return Some(Err(io::Error::other(BeingCancelled))),
             Performed::TimedOut => return Some(Err(io::ErrorKind::TimedOut.into())),
             Performed::Done { res } if res >= 0 => return Some(Ok(Completion { result: res })),
             Performed::Done { res } => -res,

@@ -42,6 +42,9 @@ pub(crate) enum Performed {
     },
     /// The deadline passed and the kernel has cancelled the operation without an effect.
     TimedOut,
+    /// The goroutine is being cancelled, and this call, in a `Drop` of its unwinding, would have had to wait. It has had no
+    /// effect.
+    Cancelled,
     /// The caller is a plain thread. Nothing was done.
     NotAGoroutine,
 }
@@ -49,7 +52,8 @@ pub(crate) enum Performed {
 /// Carries out `entry` on the running goroutine's ring and waits for its last completion. Blocks the goroutine.
 ///
 /// `deadline` is nanoseconds of the monotonic clock, [`NEVER`] for none. A goroutine that is cancelled unwinds from here
-/// once the operation has ended without an effect.
+/// once the operation has ended without an effect; if it is unwinding already (a `Drop` calls), the operation gets its
+/// one try and is not waited for.
 ///
 /// # Safety
 ///
@@ -66,12 +70,6 @@ pub(crate) unsafe fn perform(
     };
     if g.cancelled.get() {
         unwind_if_cancelled();
-        if std::thread::panicking() {
-            // Inside a `Drop` of a goroutine that is being cancelled: do not start what could wait for ever.
-            return Performed::Done {
-                res: -libc::ECANCELED,
-            };
-        }
     }
     // SAFETY: by this function's contract; `run` returns only after the last completion.
     let outcome = unsafe { run(worker, g, entry, fd, reason, deadline) };
@@ -80,6 +78,9 @@ pub(crate) unsafe fn perform(
         unwind_if_cancelled();
         if deadline != NEVER && worker.shared.clock.now_ns() >= deadline {
             return Performed::TimedOut;
+        }
+        if g.cancelled.get() {
+            return Performed::Cancelled;
         }
     }
     Performed::Done { res: outcome.res }
@@ -118,6 +119,11 @@ unsafe fn run(
         }
     }
     worker.note_submission();
+    if g.cancelled.get() && g.uncancellable.get() == 0 {
+        // A `Drop` of a goroutine that is being cancelled: what can be done at once is done (a buffer is flushed), what
+        // would have to wait is not waited for.
+        worker.with_driver(|driver| driver.cancel(token));
+    }
     let operation = Operation { token };
     if is_cancellable(g) {
         g.waiting

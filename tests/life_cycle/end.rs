@@ -445,28 +445,65 @@ fn ending_while_cancellations_are_in_flight_ends_well_three_hundred_times() {
 
 #[test]
 fn a_port_is_free_as_soon_as_run_has_returned() {
+    // Another process may take the very port in the instant in which it is free. That is rare; a port that stays busy
+    // would be so in every round.
+    let mut taken = 0;
     for round in 0..30 {
-        let address = runtime(2).run(|| {
-            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-            let address = listener.local_addr().unwrap();
-            let accepted = Arc::new(Mutex::new(0));
-            let of = accepted.clone();
-            drop(urgo::spawn(move || {
-                for stream in listener.incoming() {
-                    let Ok(mut stream) = stream else { return };
-                    *of.lock().unwrap() += 1;
-                    drop(urgo::spawn(move || drop(stream.read(&mut [0; 16]))));
-                }
-            }));
-            let clients: Vec<_> = (0..round % 4)
-                .map(|_| TcpStream::connect(address).unwrap())
-                .collect();
-            wait_until("all accepted", || {
-                *accepted.lock().unwrap() == clients.len()
-            });
-            address
-        });
-        let again = std::net::TcpListener::bind(address);
-        assert!(again.is_ok(), "round {round}: {again:?}");
+        let address = listen_and_end(round % 4);
+        if let Err(error) = std::net::TcpListener::bind(address) {
+            taken += 1;
+            assert!(taken <= 3, "round {round}: {error}");
+        }
     }
+}
+
+/// Runs a server with `clients` connections, ends it, and says where it listened.
+fn listen_and_end(clients: usize) -> std::net::SocketAddr {
+    runtime(2).run(move || {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let accepted = Arc::new(Mutex::new(0));
+        let of = accepted.clone();
+        drop(urgo::spawn(move || {
+            for stream in listener.incoming() {
+                let Ok(mut stream) = stream else { return };
+                *of.lock().unwrap() += 1;
+                drop(urgo::spawn(move || drop(stream.read(&mut [0; 16]))));
+            }
+        }));
+        let clients: Vec<_> = (0..clients)
+            .map(|_| TcpStream::connect(address).unwrap())
+            .collect();
+        wait_until("all accepted", || {
+            *accepted.lock().unwrap() == clients.len()
+        });
+        address
+    })
+}
+
+/// A buffer that is flushed in a `Drop` while its goroutine is cancelled reaches the peer: what needs no waiting is done.
+#[test]
+fn a_flush_in_a_drop_of_a_cancelled_goroutine_loses_nothing() {
+    use std::io::Write;
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let reader = std::thread::spawn(move || {
+        let (mut peer, _) = listener.accept().unwrap();
+        let mut said = String::new();
+        peer.read_to_string(&mut said).unwrap();
+        said
+    });
+    runtime(1).run(|| {
+        let parked = Arc::new(AtomicUsize::new(0));
+        let of = parked.clone();
+        drop(urgo::spawn(move || {
+            let stream = TcpStream::connect(address).unwrap();
+            let mut out = std::io::BufWriter::new(stream);
+            out.write_all(b"kept").unwrap();
+            of.store(1, Ordering::SeqCst);
+            urgo::sleep(Duration::MAX);
+        }));
+        wait_until("it waits", || parked.load(Ordering::SeqCst) == 1);
+    });
+    assert_eq!(reader.join().unwrap(), "kept");
 }
