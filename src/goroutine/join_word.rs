@@ -61,7 +61,8 @@ impl JoinWord {
     #[inline]
     pub(crate) fn complete(&self) -> Completed {
         // JW1; the load side pairs with JW2 and JW3.
-        let before = self.0.fetch_or(DONE, Ordering::AcqRel);
+        // Adding sets the bit, which is clear, in one instruction; `fetch_or` would be a loop, as its result is looked at.
+        let before = self.0.fetch_add(DONE, Ordering::AcqRel);
         debug_assert_eq!(before & DONE, 0);
         if before & DETACHED != 0 {
             Completed::Free

@@ -39,7 +39,7 @@ mod exports {
     };
     pub(crate) use super::local::{Locals, drop_locals};
     pub(crate) use super::slab::{Observer, Slab, free_remote};
-    pub(crate) use super::stack::{StackPool, class_of};
+    pub(crate) use super::stack::{Stack, StackPool, class_of};
 }
 #[cfg(not(urgo_loom))]
 pub(crate) use exports::*;

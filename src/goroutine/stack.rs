@@ -329,6 +329,12 @@ impl StackPool {
         }
     }
 
+    /// Whether `stack` is of the default class.
+    #[inline]
+    pub(crate) fn is_default(&self, stack: Stack) -> bool {
+        stack.class == self.default_class
+    }
+
     /// Takes a stack back. Its memory stays as it is until the next `take` or `trim`.
     #[inline]
     pub(crate) fn give_back(&mut self, stack: Stack) {

@@ -11,19 +11,28 @@ use crate::goroutine::{Goroutine, end_uncalled};
 use std::process::abort;
 
 /// Where every goroutine begins, on its own stack. A panic cannot get here: `VTable::run` catches it.
+///
+/// When a goroutine is over and another fresh one is to start next, that one starts right here, on the same stack.
 pub(super) unsafe extern "C" fn entry(block: *mut ()) -> ! {
-    // SAFETY: `Worker::start` passes the block, which lives until `finish`.
-    let g = unsafe { &*block.cast::<Goroutine>() };
-    // SAFETY: on the goroutine's own stack, once, with the closure still in the block.
-    unsafe {
-        if g.cancelled.get() {
-            end_uncalled(g, None);
-        } else {
-            (g.vtable().run)(g);
+    // SAFETY: `Worker::start` passes the block, which lives until the goroutine is over.
+    let mut g = unsafe { &*block.cast::<Goroutine>() };
+    loop {
+        // SAFETY: on the goroutine's own stack, once, with the closure still in the block.
+        unsafe {
+            if g.cancelled.get() {
+                end_uncalled(g, None);
+            } else {
+                (g.vtable().run)(g);
+            }
+        }
+        let Some(worker) = worker() else { abort() };
+        match worker.finish(g) {
+            // SAFETY: fresh and this worker's; it lives until it is over.
+            Some(next) => g = unsafe { next.as_ref() },
+            None => break,
         }
     }
     let Some(worker) = worker() else { abort() };
-    worker.finish(g);
     let mut nowhere = std::ptr::null_mut();
     // SAFETY: `host_sp` was saved by the `switch_in` that this thread's host is in; our own context is not kept.
     unsafe { urgo_arch::switch_out(&raw mut nowhere, worker.host_sp()) };

@@ -115,10 +115,14 @@ unsafe extern "C" fn unwind_for_ever(argument: *mut ()) -> ! {
     }
 }
 
-/// Calls `leave` with no panic counted on this thread, and counts this goroutine's own again afterwards. Without memory or
-/// threads for a counterweight the count stays: others then see a panic that is not theirs.
+/// What a goroutine has taken off this thread's count.
+#[must_use = "the goroutine's panics must be counted again when it comes back"]
+pub(super) struct Aside(Vec<Counterweight>);
+
+/// Takes this goroutine's panics off the thread's count. Without memory or threads for a counterweight the count stays:
+/// others then see a panic that is not theirs.
 #[cold]
-pub(super) fn set_aside(leave: impl FnOnce()) {
+pub(super) fn set_aside() -> Aside {
     let mut lowered = Vec::new();
     while std::thread::panicking() {
         let Some(counterweight) = Counterweight::take() else {
@@ -127,10 +131,17 @@ pub(super) fn set_aside(leave: impl FnOnce()) {
         counterweight.toggle();
         lowered.push(counterweight);
     }
-    leave();
-    for counterweight in lowered {
-        counterweight.toggle();
-        counterweight.give_back();
+    Aside(lowered)
+}
+
+impl Aside {
+    /// Counts them again.
+    #[cold]
+    pub(super) fn put_back(self) {
+        for counterweight in self.0 {
+            counterweight.toggle();
+            counterweight.give_back();
+        }
     }
 }
 
@@ -144,13 +155,13 @@ mod tests {
     impl Drop for Waits<'_> {
         fn drop(&mut self) {
             assert!(panicking());
-            set_aside(|| {
-                assert!(!panicking());
-                // What others do meanwhile is counted as ever.
-                assert!(catch_unwind(|| resume_unwind(Box::new(()))).is_err());
-                assert!(!panicking());
-                self.0.set(self.0.get() + 1);
-            });
+            let aside = set_aside();
+            assert!(!panicking());
+            // What others do meanwhile is counted as ever.
+            assert!(catch_unwind(|| resume_unwind(Box::new(()))).is_err());
+            assert!(!panicking());
+            self.0.set(self.0.get() + 1);
+            aside.put_back();
             assert!(panicking());
         }
     }

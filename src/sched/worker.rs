@@ -10,13 +10,14 @@
 
 use super::fresh::Fresh;
 use super::operation::Operation;
+use super::panic_count;
 use super::remote::{Command, Remote};
 use super::run_queue::RunQueue;
 use super::shared::Shared;
 use super::stop::Stopping;
 use super::task::Task;
 use crate::atomic::{AtomicU64, Ordering};
-use crate::goroutine::{Goroutine, Slab, StackPool, Status, Waiting, end_uncalled};
+use crate::goroutine::{Goroutine, Slab, Stack, StackPool, Status, Waiting, end_uncalled};
 use crate::limits::{
     BUSY_SUBMISSIONS, DIRECT_TICKS, FAIR_TICKS, FLUSH_AGE_US, FLUSH_BATCH, FRESH_BATCH, SPIN_US,
     TRIM_DELAY_NS,
@@ -177,7 +178,7 @@ impl Worker {
 
     /// On a goroutine's stack: leaves it. Whoever is to ready `g` knows it already, or `g` is queued. Returns when the
     /// goroutine is dispatched again.
-    #[inline]
+    #[inline(always)]
     fn leave(&self, g: &Goroutine) {
         let ticks = self.ticks.get();
         // Every so often, and when submissions wait too long, through the host stack, which looks at everything else.
@@ -215,12 +216,12 @@ impl Worker {
     }
 
     /// As `leave`; a goroutine that leaves in the middle of a panic takes its panic count along.
-    #[inline]
+    #[inline(always)]
     fn leave_alone(&self, g: &Goroutine) {
-        if std::thread::panicking() {
-            super::panic_count::set_aside(|| self.leave(g));
-        } else {
-            self.leave(g);
+        let aside = std::thread::panicking().then(panic_count::set_aside);
+        self.leave(g);
+        if let Some(aside) = aside {
+            aside.put_back();
         }
     }
 
@@ -247,16 +248,9 @@ impl Worker {
                 let sp =
                     unsafe { urgo_arch::init(stack.top(), super::entry::entry, g.as_ptr().cast()) };
                 block.sp.set(sp);
-                block.stack.set(Some(stack));
-                block.home.store(self.remote.as_home(), Ordering::Relaxed);
-                if self.shared.stop.is_stopping() {
-                    // Its closure is only dropped, on its own stack, where its destructors may wait.
-                    block.cancelled.set(true);
-                }
-                block.set_status(Status::Started);
+                self.take_up(block, stack);
                 self.live.set(self.live.get() + 1);
                 self.publish_live();
-                bump(&self.remote.counts.started, 1);
                 Some(g)
             }
             Err(error) => {
@@ -270,16 +264,62 @@ impl Worker {
         }
     }
 
-    /// On the goroutine's stack: everything that is left to do for it. It leaves for ever after this.
+    /// On the goroutine's stack: everything that is left to do for it. Returns a fresh goroutine that is to start on this
+    /// stack next; otherwise the stack is back in the pool, and the caller leaves it for ever.
     #[inline]
-    pub(crate) fn finish(&self, g: &Goroutine) {
+    pub(crate) fn finish(&self, g: &Goroutine) -> Option<NonNull<Goroutine>> {
         let stack = g.stack.get().expect("a running goroutine has a stack");
         // May run a detached result's `Drop`, on this stack.
         self.complete(g);
+        if let Some(next) = self.next_on_this_stack(stack) {
+            return Some(next);
+        }
         // We are still on it, but nobody else on this thread takes a stack before we have left.
         self.with_stacks(|stacks| stacks.give_back(stack));
         self.live.set(self.live.get() - 1);
         self.publish_live();
+        None
+    }
+
+    /// In a burst of fresh goroutines: the next of them, if it is content with `stack`.
+    #[inline]
+    fn next_on_this_stack(&self, stack: Stack) -> Option<NonNull<Goroutine>> {
+        let (ticks, fresh_left) = (self.ticks.get(), self.fresh_left.get());
+        if fresh_left == 0
+            || ticks & (DIRECT_TICKS - 1) == 0
+            || !self.with_stacks(|s| s.is_default(stack))
+        {
+            return None;
+        }
+        let Task(next) = self.pop_fresh()?;
+        // SAFETY: fresh and ours: out of a queue.
+        let block = unsafe { next.as_ref() };
+        if block.stack_bytes().is_some() {
+            // The host gives it a stack of its own.
+            self.with_placed(|placed| placed.push_front(Task(next)));
+            return None;
+        }
+        self.fresh_left.set(fresh_left - 1);
+        self.ticks.set(ticks.wrapping_add(1));
+        if block.pinned.get() {
+            self.remote.placed.fetch_sub(1, Ordering::Relaxed);
+        }
+        self.take_up(block, stack);
+        self.current.set(Some(next));
+        Some(next)
+    }
+
+    /// A fresh goroutine becomes this worker's own, on `stack`.
+    #[inline]
+    fn take_up(&self, block: &Goroutine, stack: Stack) {
+        block.stack.set(Some(stack));
+        block.home.store(self.remote.as_home(), Ordering::Relaxed);
+        if self.shared.stop.is_stopping() {
+            // Its closure is only dropped, on its own stack, where its destructors may wait.
+            block.cancelled.set(true);
+        }
+        block.set_status(Status::Started);
+        bump(&self.remote.counts.started, 1);
     }
 
     /// The result is in the block: hands it over. The block may be gone afterwards.
@@ -416,12 +456,17 @@ impl Worker {
             .or_else(|| self.take_injected())
     }
 
-    /// Starts the oldest fresh goroutine: those placed here first, which nobody else can take.
+    /// The oldest fresh goroutine: those placed here first, which nobody else can take.
+    #[inline]
+    fn pop_fresh(&self) -> Option<Task> {
+        let placed = self.with_placed(VecDeque::pop_front);
+        placed.or_else(|| self.fresh.pop())
+    }
+
     #[inline]
     fn pick_fresh(&self) -> Option<NonNull<Goroutine>> {
         loop {
-            let placed = self.with_placed(VecDeque::pop_front);
-            let Task(g) = placed.or_else(|| self.fresh.pop())?;
+            let Task(g) = self.pop_fresh()?;
             if let Some(g) = self.start(g) {
                 return Some(g);
             }
