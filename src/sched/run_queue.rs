@@ -35,7 +35,7 @@ const BLOCK_AHEAD: usize = 6;
 /// How many places ahead a stack is fetched. Dispatches are some 100 ns apart, a miss is about as long.
 const STACK_AHEAD: usize = 2;
 /// Cache lines from a suspended goroutine's stack pointer up that its way back will touch.
-const STACK_LINES: usize = 8;
+const STACK_LINES: usize = 10;
 
 const CAPACITY_MIN: usize = 256;
 
