@@ -12,7 +12,8 @@
 //! about twenty mappings; guards are installed when a stack is first carved, so a big slab costs nothing in advance.
 //! Stack `i` of a slab lies at `i * stride`, guard first (stacks grow down into it).
 //!
-//! Trimming: of the hot stacks only the last used are kept; the others' pages are given back, runs of neighbours in one
+//! Trimming, twice a second while there is something to trim: of the hot stacks that nobody wanted since the last time, only
+//! the last used are kept; the others' pages are given back, runs of neighbours in one
 //! call each, and a slab of which every stack is free is unmapped whole, page tables included.
 //!
 //! # Fails when
@@ -121,6 +122,8 @@ impl Slab {
 struct Class {
     class: u8,
     hot: Vec<Stack>,
+    /// The fewest hot stacks there were since the last trim: that many were of no use all the time.
+    unused: usize,
     cold: Vec<Stack>,
     /// In address order.
     slabs: Vec<Slab>,
@@ -132,6 +135,7 @@ impl Class {
         Class {
             class,
             hot: Vec::new(),
+            unused: 0,
             cold: Vec::new(),
             slabs: Vec::new(),
             mapped_ever: 0,
@@ -208,8 +212,9 @@ impl Class {
 
     /// Gives back the pages of up to `TRIM_BATCH` surplus hot stacks. `true` if there are more.
     fn trim(&mut self) -> bool {
-        let surplus = self.hot.len().saturating_sub(STACKS_HOT_MAX);
+        let surplus = self.unused.saturating_sub(STACKS_HOT_MAX);
         let batch = surplus.min(TRIM_BATCH);
+        self.unused -= batch;
         // The front of the list holds those used longest ago.
         let mut cooling: Vec<Stack> = self.hot.drain(..batch).collect();
         cooling.sort_unstable_by_key(|stack| stack.base);
@@ -224,6 +229,7 @@ impl Class {
         if batch < surplus {
             return true;
         }
+        self.unused = self.hot.len();
         if batch > 0 {
             self.unmap_free_slabs();
             self.hot.shrink_to(2 * STACKS_HOT_MAX);
@@ -324,7 +330,10 @@ impl StackPool {
             Some(bytes) => self.class_mut(class_of(bytes).expect("checked by the spawner")),
         };
         match class.hot.pop() {
-            Some(stack) => Ok(stack),
+            Some(stack) => {
+                class.unused = class.unused.min(class.hot.len());
+                Ok(stack)
+            }
             None => class.take_slow(road, budget),
         }
     }
@@ -368,7 +377,7 @@ impl StackPool {
         surplus(&self.default) || self.others.iter().any(surplus)
     }
 
-    /// Gives back one batch of surplus pages per class. `true` if there are more.
+    /// Gives back the pages of stacks that nobody wanted since the last trim but one, one batch per class. `true` if there are more.
     pub(crate) fn trim(&mut self) -> bool {
         let mut more = self.default.trim();
         for class in &mut self.others {
@@ -435,6 +444,8 @@ mod tests {
             .copied()
             .for_each(|s| pool.give_back(s));
         assert!(pool.wants_trim());
+        // They were wanted just now: not yet.
+        assert!(!pool.trim() && pool.wants_trim());
         let slabs = pool.default.slabs.len();
         while pool.trim() {}
         assert!(!pool.wants_trim());

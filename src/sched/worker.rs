@@ -505,6 +505,10 @@ impl Worker {
             self.run_queue.push_next(g);
         }
         self.fresh_left.set(FRESH_BATCH);
+        self.plan_trim();
+        if self.trim_at.get() != u64::MAX {
+            self.trim_if_due();
+        }
         self.publish_counts();
     }
 
@@ -800,11 +804,17 @@ impl Worker {
 
     // ------------------------------------------------------------------------------------------------------ housekeeping
 
+    #[inline]
+    fn plan_trim(&self) {
+        if self.trim_at.get() == u64::MAX && self.with_stacks(|stacks| stacks.wants_trim()) {
+            self.trim_at
+                .set(self.shared.clock.now_ns().saturating_add(TRIM_DELAY_NS));
+        }
+    }
+
     /// The earliest moment at which this worker must look around by itself.
     fn deadline(&self) -> Option<u64> {
-        if self.trim_at.get() == u64::MAX && self.with_stacks(|stacks| stacks.wants_trim()) {
-            self.trim_at.set(self.shared.clock.now_ns() + TRIM_DELAY_NS);
-        }
+        self.plan_trim();
         let timer = self
             .with_timers(|timers| timers.earliest())
             .unwrap_or(u64::MAX);
