@@ -49,8 +49,6 @@
 //! * **Thread-locals are shared by the goroutines of a worker.** That is sound, but code that expects its own calls to nest on
 //!   one thread, such as a pointer to the stack left in a thread-local while a callback runs, must not wait inside.
 //!   [`goroutine_local!`] gives each goroutine its own.
-//! * **std counts panics per thread.** While a goroutine waits inside a `Drop` because it unwinds, `std::thread::panicking()`
-//!   is also true for the other goroutines of its worker, so a std lock that one of them lets go of then may be poisoned.
 //! * **Foreign code runs on a goroutine's stack**, 256 KiB unless said otherwise. C code with larger frames needs a larger
 //!   stack ([`go::Builder::stack_size`]). An overflow is reported with the goroutine's name, and aborts.
 //! * **A goroutine that computes without end keeps its worker.** Call [`yield_now`] now and then.

@@ -106,6 +106,7 @@ impl Builder {
     }
 
     /// Sets the stack's reserve in bytes, rounded up to a power of two of at least 16 KiB. Only touched pages cost memory.
+    /// Below 32 KiB a panic that prints a backtrace (`RUST_BACKTRACE=1`) may overflow the stack.
     pub fn stack_size(mut self, bytes: usize) -> Builder {
         self.stack_bytes = Some(bytes);
         self
