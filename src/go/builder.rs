@@ -237,3 +237,17 @@ where
         Err(SpawnRefused::NoMemory) => Err(SpawnError::OutOfMemory),
     }
 }
+
+/// The handle of a goroutine that the runtime of `shared`, which is ending or has ended, has refused: it counts as cancelled.
+///
+/// # Panics
+///
+/// If no memory can be had for the control block.
+#[track_caller]
+pub(crate) fn refused<T>(shared: &Shared, site: &'static Location<'static>) -> JoinHandle<T> {
+    match shared.spawn_refused::<T>(site) {
+        // SAFETY: the goroutine's result type is `T`, and this is its only handle.
+        Ok(block) => JoinHandle::new(unsafe { RawJoin::new(block) }),
+        Err(_) => panic!("Handle::spawn: {}", SpawnError::OutOfMemory),
+    }
+}

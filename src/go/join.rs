@@ -100,8 +100,7 @@ impl std::error::Error for JoinError {
 
 /// One end of a goroutine's control block. Dropping it detaches the goroutine.
 pub(crate) struct RawJoin<T> {
-    /// `None`: the goroutine was refused, and counts as cancelled.
-    block: Option<NonNull<Goroutine>>,
+    block: NonNull<Goroutine>,
     result: PhantomData<T>,
 }
 
@@ -117,32 +116,24 @@ impl<T> RawJoin<T> {
     #[inline]
     pub(crate) unsafe fn new(block: NonNull<Goroutine>) -> RawJoin<T> {
         RawJoin {
-            block: Some(block),
-            result: PhantomData,
-        }
-    }
-
-    /// The handle of a goroutine that was refused.
-    pub(crate) fn refused() -> RawJoin<T> {
-        RawJoin {
-            block: None,
+            block,
             result: PhantomData,
         }
     }
 
     #[inline]
-    fn block(&self) -> Option<&Goroutine> {
+    fn block(&self) -> &Goroutine {
         // SAFETY: the block is not freed before both ends have let go, and this is one.
-        self.block.map(|block| unsafe { block.as_ref() })
+        unsafe { self.block.as_ref() }
     }
 
-    pub(crate) fn id(&self) -> Option<u64> {
-        self.block().map(Goroutine::id)
+    pub(crate) fn id(&self) -> u64 {
+        self.block().id()
     }
 
     #[inline]
     pub(crate) fn is_finished(&self) -> bool {
-        self.block().is_none_or(|g| g.join.is_done())
+        self.block().join.is_done()
     }
 
     /// Waits for the result. A cancelled goroutine unwinds from here, and then this handle detaches.
@@ -152,9 +143,7 @@ impl<T> RawJoin<T> {
             self.wait();
         }
         let this = ManuallyDrop::new(self);
-        let Some(block) = this.block else {
-            return End::Cancelled;
-        };
+        let block = this.block;
         // SAFETY: done, so the result is there; the handle is not dropped, so nobody else takes it, and the block is
         // freed once.
         unsafe {
@@ -166,7 +155,7 @@ impl<T> RawJoin<T> {
 
     #[cold]
     fn wait(&self) {
-        let Some(g) = self.block() else { return };
+        let g = self.block();
         if sched::current().is_some_and(|me| std::ptr::eq(me, g)) {
             panic!("a goroutine that joins itself waits for ever");
         }
@@ -194,14 +183,12 @@ impl<T> RawJoin<T> {
 
 impl<T> Drop for RawJoin<T> {
     fn drop(&mut self) {
-        let Some(block) = self.block else { return };
-        // SAFETY: the block is not freed before both ends have let go, and this is one.
-        let g = unsafe { block.as_ref() };
+        let g = self.block();
         if g.join.detach() {
             // SAFETY: done and this end lets go, so the block is ours alone; its result was not taken.
             unsafe {
                 (g.vtable().drop_result)(g);
-                sched::free(block);
+                sched::free(self.block);
             }
         }
     }
@@ -258,9 +245,8 @@ impl<T> JoinHandle<T> {
         self.raw.is_finished()
     }
 
-    /// The goroutine's id: unique in its runtime, in spawn order on each worker. `None` if it was refused because its
-    /// runtime was ending.
-    pub fn id(&self) -> Option<u64> {
+    /// The goroutine's id: unique in its runtime, in spawn order on each worker.
+    pub fn id(&self) -> u64 {
         self.raw.id()
     }
 }

@@ -20,7 +20,7 @@ pub use join::{JoinError, JoinHandle};
 pub use local::{AccessError, LocalKey};
 pub use scope::{Scope, ScopedJoinHandle, scope};
 
-pub(crate) use builder::spawn_on;
+pub(crate) use builder::{refused, spawn_on};
 pub(crate) use join::RawJoin;
 
 /// Spawns a goroutine.

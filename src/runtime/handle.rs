@@ -63,7 +63,7 @@ impl Handle {
     {
         match self.spawn_with(go::Builder::new(), f) {
             Ok(handle) => handle,
-            Err(SpawnError::Stopped) => JoinHandle::new(RawJoin::refused()),
+            Err(SpawnError::Stopped) => go::refused(&self.shared, Location::caller()),
             Err(error) => panic!("Handle::spawn: {error}"),
         }
     }

@@ -285,6 +285,32 @@ impl Shared {
         }
         Ok(block)
     }
+
+    /// A goroutine that is over before it has begun: cancelled.
+    pub(crate) fn spawn_refused<T>(
+        &self,
+        site: &'static Location<'static>,
+    ) -> Result<NonNull<Goroutine>, NoBlock> {
+        let block = {
+            let mut slab = self.foreign.lock().unwrap_or_else(|e| e.into_inner());
+            slab.as_mut().and_then(Slab::allocate).ok_or(NoBlock)?
+        };
+        let mut plan = Plan {
+            site,
+            extra: None,
+            placement: Placement::Auto,
+        };
+        let never = || -> T { unreachable!("a refused goroutine does not run") };
+        // SAFETY: just allocated; the closure borrows nothing.
+        unsafe { create(block, self.take_id(), &mut plan, never) };
+        // SAFETY: ours until it is returned.
+        let g = unsafe { block.as_ref() };
+        // SAFETY: the closure is in the block.
+        unsafe { end_uncalled(g, None) };
+        let done = g.join.complete();
+        debug_assert_eq!(done, Completed::Nothing, "nobody has a handle yet");
+        Ok(block)
+    }
 }
 
 /// Why a foreign spawn came to nothing.

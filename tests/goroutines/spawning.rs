@@ -260,7 +260,7 @@ fn current_says_id_name_spawn_site_and_worker() {
         let handle = urgo::spawn(urgo::current);
         let id = handle.id();
         let current = handle.join().unwrap();
-        assert_eq!(Some(current.id()), id);
+        assert_eq!(current.id(), id);
         assert_eq!(current.name(), None);
         assert_eq!(current.spawn_site().line(), line);
         assert!(current.spawn_site().file().ends_with("spawning.rs"));
