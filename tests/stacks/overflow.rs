@@ -38,7 +38,7 @@ fn an_overflow_names_the_goroutine_and_aborts() {
         runtime.run(|| {
             let builder = Builder::new().name("deep thought");
             let handle = builder.spawn(overflow).unwrap();
-            println!("id={}", handle.id().unwrap());
+            println!("id={}", handle.id());
             let _ = handle.join();
         });
     });
