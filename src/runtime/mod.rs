@@ -84,7 +84,7 @@ impl Runtime {
         Handle::new(self.shared.clone())
     }
 
-    /// Runs `f` as the main goroutine and ends the runtime when it returns. As [`run`](crate::run).
+    /// Runs `f` as the main goroutine and ends the runtime when it returns. As [`run`](fn@crate::run).
     ///
     /// # Panics
     ///

@@ -1,0 +1,149 @@
+//! What becomes ready, into the run queue: inbox, commands, completions, timers. And submissions, out to the kernel.
+//!
+//! # Safety
+//!
+//! Reaches goroutines that wait, and their waiters, through pointers that the wait protocol keeps alive.
+
+#![allow(unsafe_code)]
+
+use super::super::operation::Operation;
+use super::super::remote::Command;
+use super::super::task::Task;
+use super::Worker;
+use crate::goroutine::{Goroutine, Status};
+use crate::limits::{FLUSH_BATCH, FRESH_BATCH};
+use crate::park::{Outcome, Waiter, Wake};
+use crate::timer::Action;
+use core::ptr::NonNull;
+
+impl Worker {
+    /// Every `FAIR_TICKS` dispatches: nobody else is to starve behind a full run queue.
+    pub(super) fn look_around(&self) {
+        self.last_fair.set(self.ticks.get());
+        self.with_driver(|driver| {
+            if driver.sq_pending() > 0 {
+                // A stall shows again at the next flush.
+                let _ = driver.flush();
+            }
+            driver.poll();
+        });
+        self.poll_sources();
+        if !self.shared.injector.is_empty()
+            && let Some(g) = self.take_injected()
+        {
+            self.run_queue.push_next(g);
+        }
+        self.fresh_left.set(FRESH_BATCH);
+        self.plan_trim();
+        if self.trim_at.get() != u64::MAX {
+            self.trim_if_due();
+        }
+        self.publish_counts();
+    }
+
+    /// Inbox, commands, completions, timers: into the run queue.
+    pub(super) fn poll_sources(&self) {
+        for g in self.remote.inbox.take_all() {
+            self.take_in(g);
+        }
+        for command in self.remote.take_commands() {
+            match command {
+                Command::CancelFd(fd) => {
+                    self.with_driver(|driver| driver.cancel_matching_fd(fd));
+                }
+            }
+        }
+        self.reap();
+        self.fire_timers();
+    }
+
+    /// A goroutine from the inbox: readied by others, or fresh and placed here.
+    pub(super) fn take_in(&self, g: NonNull<Goroutine>) {
+        // SAFETY: in our inbox, so alive and ours.
+        if unsafe { g.as_ref() }.status() == Status::Fresh {
+            self.with_placed(|placed| placed.push_back(Task(g)));
+        } else {
+            self.run_queue.push(g);
+        }
+    }
+
+    pub(super) fn reap(&self) {
+        self.with_driver(|driver| {
+            if driver.cq_ready() {
+                // The owner of an operation is the goroutine that waits for it.
+                driver.reap(|owner| self.run_queue.push_fetched(owner.cast()));
+            }
+        });
+        if !self.submission_waiters.is_empty() {
+            self.admit_submission_waiters();
+        }
+    }
+
+    #[cold]
+    pub(super) fn admit_submission_waiters(&self) {
+        // SAFETY: the queue is this thread's, and waiters remove themselves before they go.
+        while let Some(wake) = unsafe { self.submission_waiters.wake_one() } {
+            if let Wake::Goroutine(g) = wake {
+                self.run_queue.push(g.cast());
+            }
+        }
+    }
+
+    pub(super) fn fire_timers(&self) {
+        if self.with_timers(|timers| timers.earliest()).is_none() {
+            return;
+        }
+        let now = self.shared.clock.now_ns();
+        while let Some(action) = self.with_timers(|timers| timers.pop_due(now)) {
+            match action {
+                Action::FinishWaiter(waiter) => {
+                    // SAFETY: a registered timer's waiter is on the stack of a goroutine that is suspended in it.
+                    let waiter = unsafe { waiter.cast::<Waiter>().as_ref() };
+                    if let Some(Wake::Goroutine(g)) = waiter.finish(Outcome::TimedOut) {
+                        self.run_queue.push(g.cast());
+                    }
+                }
+                Action::CancelOperation(operation) => {
+                    // SAFETY: as above, for the operation.
+                    let token = unsafe { operation.cast::<Operation>().as_ref() }.token;
+                    self.with_driver(|driver| driver.cancel(token));
+                }
+            }
+        }
+    }
+
+    #[inline]
+    pub(super) fn is_flush_due(&self) -> bool {
+        self.flush_at.get() != u64::MAX && self.shared.clock.ticks() >= self.flush_at.get()
+    }
+
+    #[inline]
+    pub(super) fn flush_if_due(&self) {
+        if self.flush_at.get() != u64::MAX {
+            self.flush_due();
+        }
+    }
+
+    pub(super) fn flush_due(&self) {
+        self.with_driver(|driver| {
+            let pending = driver.sq_pending();
+            if pending >= FLUSH_BATCH
+                || (pending > 0 && self.shared.clock.ticks() >= self.flush_at.get())
+            {
+                let _ = driver.flush();
+            }
+            if driver.sq_pending() == 0 {
+                self.flush_at.set(u64::MAX);
+            }
+        });
+    }
+
+    /// An operation was queued: it is to reach the kernel within `FLUSH_AGE_US` if the worker stays busy.
+    #[inline]
+    pub(crate) fn note_submission(&self) {
+        if self.flush_at.get() == u64::MAX {
+            self.flush_at
+                .set(self.shared.clock.ticks().saturating_add(self.flush_age));
+        }
+    }
+}
