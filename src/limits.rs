@@ -49,6 +49,8 @@ pub(crate) const FLUSH_AGE_US: u64 = 50;
 /// How long a worker looks for work of others before it sleeps, in microseconds.
 pub(crate) const SPIN_US: u64 = 5;
 
+/// Workers of one runtime; each is a thread with a ring.
+pub(crate) const WORKERS_MAX: usize = 4096;
 /// Submission entries of a worker's ring unless the builder says otherwise.
 pub(crate) const RING_ENTRIES_DEFAULT: u32 = 1024;
 /// Threads of the blocking pool unless the builder says otherwise.

@@ -5,6 +5,7 @@ use super::error::BuildError;
 use crate::goroutine::class_of;
 use crate::limits::{
     BLOCKING_THREADS_DEFAULT, RING_ENTRIES_DEFAULT, STACK_BYTES_DEFAULT, STACK_BYTES_MAX,
+    WORKERS_MAX,
 };
 use crate::sched::{self, StartPlan};
 use urgo_sys::cpu::CpuSet;
@@ -45,7 +46,7 @@ impl Builder {
         }
     }
 
-    /// Sets the number of workers, 1 or more. With more workers than CPUs they share CPUs in turn.
+    /// Sets the number of workers, 1 to 4,096. With more workers than CPUs they share CPUs in turn.
     pub fn workers(mut self, n: usize) -> Builder {
         self.workers = Some(n);
         self
@@ -103,8 +104,9 @@ impl Builder {
                 allowed,
             })
         };
-        if self.workers == Some(0) {
-            return option("workers", 0, "1 or more");
+        if let Some(workers) = self.workers.filter(|n| !(1..=WORKERS_MAX).contains(n)) {
+            const _: () = assert!(WORKERS_MAX == 4096);
+            return option("workers", workers, "1 to 4096");
         }
         if self.stack_bytes == 0 || class_of(self.stack_bytes).is_none() {
             const _: () = assert!(STACK_BYTES_MAX == 1 << 30);
