@@ -29,6 +29,7 @@
 //!
 //! `atomic`, `limits`, `seam`, `park`, `goroutine`, `timer`, `urgo-arch`, `urgo-sys`, `urgo-uring`, `crossbeam-deque`.
 
+mod epoch;
 pub(crate) mod idle;
 pub(crate) mod inbox;
 

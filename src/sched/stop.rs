@@ -13,8 +13,7 @@
 //! 4. When nobody is alive any more, each worker drains its ring, says that it has finished, and leaves when all have:
 //!    until then it may be kicked.
 //!
-//! Every change that another worker may wait for moves the epoch and rouses; a worker that is about to sleep looks at the
-//! epoch behind its fence (ID2 of the idle protocol), so it cannot sleep over a change.
+//! Every change that another worker may wait for moves the [`Epoch`] and rouses, so that no worker sleeps over it.
 //!
 //! # Safety
 //!
@@ -23,6 +22,7 @@
 
 #![allow(unsafe_code)]
 
+use super::epoch::Epoch;
 use super::shared::Shared;
 use super::worker::Worker;
 use crate::atomic::{AtomicU32, AtomicUsize, Ordering, fence};
@@ -52,7 +52,7 @@ pub(crate) struct Stop {
     phase: AtomicU32,
     workers: usize,
     /// Moved by every change below.
-    epoch: AtomicU32,
+    epoch: Epoch,
     quiet: AtomicUsize,
     list: OnceLock<Vec<Entry>>,
     cursor: AtomicUsize,
@@ -64,7 +64,7 @@ impl Stop {
         Stop {
             phase: AtomicU32::new(RUNNING),
             workers,
-            epoch: AtomicU32::new(0),
+            epoch: Epoch::new(),
             quiet: AtomicUsize::new(0),
             list: OnceLock::new(),
             cursor: AtomicUsize::new(0),
@@ -80,7 +80,7 @@ impl Stop {
 
     /// Worker, behind its ID2 fence: whether anything has changed since its last stop turn (or since it began).
     pub(crate) fn has_moved(&self, epoch: u32) -> bool {
-        self.epoch.load(Ordering::Relaxed) != epoch
+        self.epoch.has_moved_since(epoch)
     }
 }
 
@@ -106,8 +106,7 @@ impl Shared {
 
     /// A worker has changed something that others may wait for.
     fn stop_moved(&self) {
-        // Pairs with `Worker::stop_turn`, which reads the epoch before everything else; `rouse_all` has the fence (ID1).
-        self.stop.epoch.fetch_add(1, Ordering::Release);
+        self.stop.epoch.advance();
         self.rouse_all();
     }
 
@@ -151,8 +150,7 @@ impl Worker {
     /// Worker loop, in every turn once the phase is *stopping*. `true`: leave.
     pub(crate) fn stop_turn(&self, stopping: &mut Stopping) -> bool {
         let stop = &self.shared.stop;
-        // Pairs with the addition in `stop_moved`: what moved it is seen below, or the epoch differs before we sleep.
-        self.stop_epoch.set(stop.epoch.load(Ordering::Acquire));
+        self.stop_epoch.set(stop.epoch.now());
         if !stopping.is_quiet {
             stopping.is_quiet = true;
             // Pairs with itself: the last worker sees what the others did before.

@@ -21,10 +21,8 @@ impl Worker {
     pub(super) fn look_around(&self) {
         self.last_fair.set(self.ticks.get());
         self.with_driver(|driver| {
-            if driver.sq_pending() > 0 {
-                // A stall shows again at the next flush.
-                let _ = driver.flush();
-            }
+            // A stall shows again at the next flush.
+            let _ = driver.flush_and_poll();
             driver.poll();
         });
         self.poll_sources();
