@@ -1,0 +1,17 @@
+//! Failures that users of other runtimes have met, as promises of this one. Each test names the scenario by its number.
+//!
+//! Scenarios that older tests show: 3 and 2 (deadlines) in `net/deadlines.rs`, 6 in `net/closing.rs`, 10, 11, 12, 14 and 15 of
+//! a bare ring in `urgo-uring`, 16 in `life_cycle/end.rs`, 20 in `life_cycle/nothing_left.rs`, 21 to 23 in `hosts/`.
+
+mod support;
+
+#[path = "scenarios/cut_short.rs"]
+mod cut_short;
+#[path = "scenarios/queues.rs"]
+mod queues;
+#[path = "scenarios/refused_enters.rs"]
+mod refused_enters;
+#[path = "scenarios/rousing.rs"]
+mod rousing;
+#[path = "scenarios/streams.rs"]
+mod streams;
