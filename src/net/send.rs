@@ -42,6 +42,19 @@ pub(super) fn send(descriptor: &Descriptor, bytes: &[u8]) -> io::Result<usize> {
         return descriptor.check_open().map(|()| 0);
     }
     let wish = wish(descriptor);
+    let length = length_u32(bytes.len()) as usize;
+    match send_on_ring(descriptor, wish, bytes) {
+        Some(Ok(sent)) if sent < length && !wish.is_nonblocking => {
+            Ok(send_rest(descriptor, wish, bytes, sent))
+        }
+        Some(result) => result,
+        None => send_on_thread(descriptor, wish, &bytes[..length]),
+    }
+}
+
+/// One request; `None` on a plain thread, where nothing was done.
+#[inline]
+fn send_on_ring(descriptor: &Descriptor, wish: Wish, bytes: &[u8]) -> Option<io::Result<usize>> {
     let (start, length) = (bytes.as_ptr(), length_u32(bytes.len()));
     let fd = types::Fd(descriptor.as_raw_fd());
     // SAFETY: the entry names `bytes`, which are borrowed until this function returns or unwinds.
@@ -52,10 +65,21 @@ pub(super) fn send(descriptor: &Descriptor, bytes: &[u8]) -> io::Result<usize> {
                 .build()
         })
     };
-    match performed {
-        Some(result) => result.map(count),
-        None => send_on_thread(descriptor, wish, &bytes[..length as usize]),
+    performed.map(|result| result.map(count))
+}
+
+/// The kernel tries to send all, but does not promise it: 6.1 stops early when signals come. What was sent counts more
+/// than why it stopped; whatever that was comes with the next call.
+#[cold]
+fn send_rest(descriptor: &Descriptor, wish: Wish, bytes: &[u8], mut sent: usize) -> usize {
+    let length = length_u32(bytes.len()) as usize;
+    while sent < length {
+        match send_on_ring(descriptor, wish, &bytes[sent..length]) {
+            Some(Ok(count)) if count > 0 => sent += count,
+            _ => break,
+        }
     }
+    sent
 }
 
 /// Sends `buffers` in turn.

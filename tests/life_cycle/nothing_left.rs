@@ -42,18 +42,18 @@ fn life() {
 
 /// After a first part that lets caches and lazy mappings fill, `rounds` further ones leave nothing more.
 fn leaves_nothing(rounds: usize, mut round: impl FnMut(usize)) {
+    let threads = thread_count().unwrap();
+    // A thread that was joined is counted for an instant longer.
+    let settle = || wait_until("threads to be gone", || thread_count().unwrap() <= threads);
     for n in 0..50 {
         round(n);
     }
-    let settle = |what: (usize, usize, usize)| {
-        // A thread that was joined is counted for an instant longer.
-        wait_until("threads to be gone", || thread_count().unwrap() <= what.2);
-    };
+    settle();
     let before = belongings();
     for n in 0..rounds {
         round(n);
     }
-    settle(before);
+    settle();
     let after = belongings();
     assert_eq!(
         (after.0, after.2),
