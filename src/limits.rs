@@ -34,6 +34,9 @@ pub(crate) const ID_BATCH: u64 = 1024;
 /// Dispatches between two looks at inbox, ring and injector while the run queue is not empty (prime, as in Go, so
 /// that it does not beat with the program's own periods).
 pub(crate) const FAIR_TICKS: u32 = 61;
+/// The same in microseconds, for dispatches that take long: how late a timer or a completion may be noticed by a worker
+/// whose goroutines let each other run.
+pub(crate) const LOOK_AGE_US: u64 = 500;
 /// Dispatches after which goroutine-to-goroutine switches go through the host stack once.
 pub(crate) const DIRECT_TICKS: u32 = 16;
 /// Consecutive dispatches from the next slot before its goroutine goes to the end of the run queue.

@@ -178,11 +178,9 @@ impl TcpListener {
     /// # Errors
     /// What `fcntl(2)` says.
     pub fn set_nonblocking(&self, nonblocking: bool) -> io::Result<()> {
-        self.descriptor.set_file_nonblocking(nonblocking)?;
-        if !nonblocking && self.descriptor.description().is_file_lent() {
-            // `accept` on plain threads needs the flag in the file and keeps the promise to wait by itself.
-            self.descriptor.set_file_nonblocking(true)?;
-        }
+        // `accept` on plain threads needs the flag in the file and keeps the promise to wait by itself.
+        let in_file = nonblocking || self.descriptor.description().is_file_lent();
+        self.descriptor.set_file_nonblocking(in_file)?;
         self.descriptor.description().set_nonblocking(nonblocking);
         Ok(())
     }

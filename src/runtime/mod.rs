@@ -48,7 +48,8 @@ pub struct Runtime {
 
 /// Builds a runtime with the defaults, runs `f` as its main goroutine, and ends the runtime when `f` returns.
 ///
-/// Blocks the calling thread. The rest of the goroutines are cancelled and unwound in spawn order, operations are acked and
+/// Blocks the calling thread. The rest of the goroutines are cancelled and unwound in the order of their ids
+/// (spawn order, on each worker), operations are acked and
 /// rings are closed before this returns. `f` may borrow from the caller.
 ///
 /// # Panics

@@ -4,6 +4,7 @@
 //! runtime has no thieves, and needs neither the locked instruction of a pop nor the deque's growing and shrinking.
 
 use super::task::Task;
+use crate::limits::FRESH_BATCH;
 use core::cell::RefCell;
 use crossbeam_deque::{Steal, Stealer, Worker as Deque};
 use std::collections::VecDeque;
@@ -64,10 +65,21 @@ impl Fresh {
         }
     }
 
-    /// Takes one from the injector to run, and, if there are thieves who could take it on, a batch besides.
+    /// Takes one from the injector to run and a batch besides into this queue.
     pub(crate) fn take_injected(&self, injector: &crossbeam_deque::Injector<Task>) -> Steal<Task> {
         match self {
-            Fresh::Alone(_) => injector.steal(),
+            Fresh::Alone(queue) => {
+                let first = injector.steal();
+                if first.is_success() {
+                    for _ in 1..FRESH_BATCH {
+                        let Steal::Success(task) = injector.steal() else {
+                            break;
+                        };
+                        queue.borrow_mut().push_back(task);
+                    }
+                }
+                first
+            }
             Fresh::Shared(deque) => injector.steal_batch_and_pop(deque),
         }
     }

@@ -85,6 +85,8 @@ pub struct Ring {
     cq_entries: u32,
     capabilities: Capabilities,
     supported: OpcodeSet,
+    /// When cancels that met their op between two states are sent again.
+    renew_at_ns: Option<u64>,
     process_id: u32,
     /// Bound to its thread.
     _thread: PhantomData<*mut ()>,
@@ -188,6 +190,7 @@ impl Ring {
             cq_entries: io.params().cq_entries(),
             capabilities,
             supported,
+            renew_at_ns: None,
             process_id: host::process_id(),
             io: ManuallyDrop::new(io),
             _thread: PhantomData,

@@ -29,7 +29,7 @@ use super::stop::Stopping;
 use super::task::Task;
 use crate::atomic::Ordering;
 use crate::goroutine::{Goroutine, Slab, StackPool, Waiting};
-use crate::limits::{FAIR_TICKS, FLUSH_AGE_US, FRESH_BATCH, SPIN_US};
+use crate::limits::{FAIR_TICKS, FLUSH_AGE_US, FRESH_BATCH, LOOK_AGE_US, SPIN_US};
 use crate::park::{Outcome, WaitQueue, Wake};
 use crate::seam::{Choice, Driver};
 use crate::timer::Timers;
@@ -72,6 +72,11 @@ pub(crate) struct Worker {
     /// Dispatches so far.
     ticks: Cell<u32>,
     last_fair: Cell<u32>,
+    /// `Clock::ticks` at which all sources are looked at again, whatever the number of dispatches.
+    look_at: Cell<u64>,
+    look_age: u64,
+    /// Whose turn it was at the last start, see `pop_fresh`.
+    is_fresh_turn: Cell<bool>,
     /// Fresh goroutines that may start before the run queue is looked at again.
     fresh_left: Cell<u32>,
     pub(crate) fresh: Fresh,
@@ -119,6 +124,9 @@ impl Worker {
             host_sp: Cell::new(ptr::null_mut()),
             ticks: Cell::new(0),
             last_fair: Cell::new(0),
+            look_at: Cell::new(0),
+            look_age: clock.ticks_of_us(LOOK_AGE_US),
+            is_fresh_turn: Cell::new(false),
             fresh_left: Cell::new(0),
             fresh,
             live: Cell::new(0),
@@ -237,7 +245,9 @@ impl Worker {
                     break;
                 }
             }
-            if self.ticks.get().wrapping_sub(self.last_fair.get()) >= FAIR_TICKS {
+            if self.ticks.get().wrapping_sub(self.last_fair.get()) >= FAIR_TICKS
+                || self.shared.clock.ticks() >= self.look_at.get()
+            {
                 self.look_around();
             }
             self.flush_if_due();
@@ -289,11 +299,21 @@ impl Worker {
             .or_else(|| self.take_injected())
     }
 
-    /// The oldest fresh goroutine: those placed here first, which nobody else can take.
+    /// The oldest fresh goroutine, in turn of those that must start here and those that others could take, so that an
+    /// endless chain of the one kind does not starve the other.
     #[inline]
     fn pop_fresh(&self) -> Option<Task> {
-        let placed = self.with_placed(VecDeque::pop_front);
-        placed.or_else(|| self.fresh.pop())
+        if self.with_placed(|placed| placed.is_empty()) {
+            return self.fresh.pop();
+        }
+        let is_fresh_turn = !self.is_fresh_turn.get();
+        self.is_fresh_turn.set(is_fresh_turn);
+        let fresh = if is_fresh_turn {
+            self.fresh.pop()
+        } else {
+            None
+        };
+        fresh.or_else(|| self.with_placed(VecDeque::pop_front))
     }
 
     #[inline]

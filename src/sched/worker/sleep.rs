@@ -113,6 +113,7 @@ impl Worker {
     /// Every source, as step 4 of the idle protocol demands.
     pub(super) fn has_work(&self) -> bool {
         !self.remote.inbox.is_empty()
+            || self.with_placed(|placed| !placed.is_empty())
             || self.remote.has_commands.load(Ordering::Relaxed)
             || !self.shared.injector.is_empty()
             || self.with_driver(|driver| driver.cq_ready())

@@ -20,12 +20,19 @@ impl Worker {
     /// Every `FAIR_TICKS` dispatches: nobody else is to starve behind a full run queue.
     pub(super) fn look_around(&self) {
         self.last_fair.set(self.ticks.get());
+        self.look_at
+            .set(self.shared.clock.ticks().saturating_add(self.look_age));
         self.with_driver(|driver| {
             // A stall shows again at the next flush.
             let _ = driver.flush_and_poll();
             driver.poll();
         });
         self.poll_sources();
+        // Deadlines that have passed cancel operations: the kernel is to hear of it, and we of the answer, in this round.
+        if self.with_driver(|driver| driver.sq_pending()) > 0 {
+            let _ = self.with_driver(|driver| driver.flush_and_poll());
+            self.reap();
+        }
         if !self.shared.injector.is_empty()
             && let Some(g) = self.take_injected()
         {

@@ -6,7 +6,7 @@ use crate::enter::{Entered, Mode};
 use crate::host;
 use crate::kick::Heard;
 use crate::table::Applied;
-use crate::token::{Address, Owner, Token};
+use crate::token::{Address, Control, Owner, Token};
 
 /// How long a wait lasts at most while the kernel refuses our SQEs for want of memory.
 const STALL_NS: u64 = 1_000_000;
@@ -28,6 +28,9 @@ impl Ring {
     /// and again while that brings some out (one enter runs about 20 of them) and the completion queue is not full.
     #[inline]
     pub fn poll(&mut self) {
+        if let Some(at_ns) = self.renew_at_ns {
+            self.renew_if_due(at_ns);
+        }
         while self.view.has_work_flag() && self.view.cq_len() < self.cq_entries {
             let before = self.view.cq_len();
             self.note_overflow();
@@ -60,6 +63,13 @@ impl Ring {
     /// nanoseconds; `None`: never), a kick arrives or a signal is handled, in one enter. Returns at once, without
     /// entering, when records are there and nothing is to be submitted. Blocks the thread.
     pub fn wait(&mut self, deadline_ns: Option<u64>) -> Waited {
+        let mut deadline_ns = deadline_ns;
+        if let Some(at_ns) = self.renew_at_ns {
+            self.renew_if_due(at_ns);
+            let soon = self.renew_at_ns.unwrap_or(u64::MAX);
+            deadline_ns =
+                Some(deadline_ns.map_or(soon, |at| at.min(soon))).filter(|&at| at != u64::MAX);
+        }
         if !self.owed.is_empty() && self.flush() == Flushed::Stalled {
             return self.wait_stalled(deadline_ns);
         }
@@ -111,6 +121,7 @@ impl Ring {
     #[inline]
     pub fn reap(&mut self, mut each: impl FnMut(Owner, Token, Event)) -> Reaped {
         let mut reaped = Reaped::default();
+        let mut missed_cancel = false;
         let records = self.io.completion();
         self.table.counters.cqes += records.len() as u64;
         for cqe in records {
@@ -128,6 +139,7 @@ impl Ring {
                     Applied::Held | Applied::Discarded => {}
                 },
                 Address::Control(control) => {
+                    missed_cancel |= matches!(control, Control::Cancel(_)) && res != 0;
                     match self
                         .kicks
                         .apply(control, res, flags, &mut self.table.counters)
@@ -139,6 +151,9 @@ impl Ring {
                 }
                 Address::Foreign => self.table.counters.foreign += 1,
             }
+        }
+        if missed_cancel {
+            self.plan_renewal();
         }
         if reaped.kicked {
             self.kicks.drain();

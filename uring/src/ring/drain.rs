@@ -13,6 +13,8 @@ use crate::host;
 
 /// How long the last drain waits before it sends its cancels again.
 const DRAIN_RETRY_NS: u64 = 1_000_000_000;
+/// How long an op that outlived a cancel is left alone before it is asked again.
+const RENEW_NS: u64 = 10_000_000;
 
 impl Ring {
     /// Ends everything the kernel could still write for. See [`Ring`] on dropping.
@@ -22,22 +24,44 @@ impl Ring {
         while self.in_flight() > 0 || self.is_armed() {
             if self.wait(Some(host::monotonic_ns() + DRAIN_RETRY_NS)) == Waited::TimedOut {
                 self.renew_cancels();
+                self.disarm();
             }
             self.poll();
             self.reap(|_, _, _| {});
         }
     }
 
+    /// A cancel found its op between two states (`-EALREADY`: a kernel helper runs it) or not at all (`-ENOENT`: it may be on
+    /// its way from one list to another). Usually the op ends by itself then; if it does not, it is asked again.
     #[cold]
-    fn renew_cancels(&mut self) {
+    pub(super) fn plan_renewal(&mut self) {
+        if self.renew_at_ns.is_none() {
+            self.renew_at_ns = Some(host::monotonic_ns() + RENEW_NS);
+        }
+    }
+
+    /// Sends cancels again if it is time to; stops when no cancelled op is left.
+    #[cold]
+    pub(super) fn renew_if_due(&mut self, at_ns: u64) {
+        if host::monotonic_ns() >= at_ns {
+            let renewed = self.renew_cancels();
+            self.renew_at_ns = (renewed > 0).then(|| host::monotonic_ns() + RENEW_NS);
+        }
+    }
+
+    /// Sends the cancel of every op again that has outlived one. Returns how many.
+    fn renew_cancels(&mut self) -> usize {
+        let mut renewed = 0;
         for index in 0..self.table.used() {
             if let Some((token, _)) = self.table.unfinished_at(index)
+                && self.table.is_cancel_marked(token)
                 && self.table.renew_cancel(token)
             {
                 self.send_cancel(token);
+                renewed += 1;
             }
         }
-        self.disarm();
+        renewed
     }
 }
 

@@ -16,10 +16,10 @@ use crate::kick;
 use crate::token::Token;
 
 impl Ring {
-    /// SQEs written and not yet taken by the kernel.
+    /// SQEs that the kernel has not taken yet: written ones, and those that wait for room.
     #[inline]
     pub fn sq_pending(&self) -> u32 {
-        self.pending
+        self.pending + self.owed.len() as u32
     }
 
     /// SQEs that can be written before a flush is needed.
