@@ -144,7 +144,8 @@ impl Driver {
         forward!(self, ring => ring.in_flight())
     }
 
-    pub(crate) fn counters(&self) -> Counters {
-        forward!(self, ring => *ring.counters())
+    #[inline]
+    pub(crate) fn counters(&self) -> &Counters {
+        forward!(self, ring => ring.counters())
     }
 }

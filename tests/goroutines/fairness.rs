@@ -174,3 +174,64 @@ fn yield_now_lets_each_of_the_others_run_once() {
         }
     });
 }
+
+/// Spawns the next link of a chain that goes on until `stop`, on its own worker, and counts it.
+fn chain(stop: Arc<AtomicBool>, links: Arc<AtomicUsize>) {
+    if !stop.load(Ordering::SeqCst) {
+        links.fetch_add(1, Ordering::SeqCst);
+        drop(urgo::spawn_local(move || chain(stop, links)));
+    }
+}
+
+#[test]
+fn an_endless_chain_of_local_goroutines_does_not_starve_a_plain_one() {
+    let links = Arc::new(AtomicUsize::new(0));
+    let of = links.clone();
+    runtime(1).run(move || {
+        let stop = Arc::new(AtomicBool::new(false));
+        chain(stop.clone(), of.clone());
+        let plain = urgo::spawn(move || of.load(Ordering::SeqCst));
+        while !plain.is_finished() && links.load(Ordering::SeqCst) < TURNS_MAX {
+            urgo::yield_now();
+        }
+        stop.store(true, Ordering::SeqCst);
+        let seen = plain.join().unwrap();
+        assert!(seen < TURNS_MAX, "started after {seen} links of the chain");
+    });
+}
+
+#[test]
+fn a_busy_worker_starts_what_plain_threads_spawn_in_batches() {
+    const SPAWNED: usize = 2_000;
+    let runtime = runtime(1);
+    let handle = runtime.handle();
+    let turns = runtime.run(move || {
+        let started = Arc::new(AtomicUsize::new(0));
+        let of = started.clone();
+        let spawner = std::thread::spawn(move || {
+            for _ in 0..SPAWNED {
+                let of = of.clone();
+                drop(handle.spawn(move || {
+                    of.fetch_add(1, Ordering::SeqCst);
+                }));
+            }
+        });
+        // Two that yield keep the run queue full. Turns count only once all are spawned.
+        let mut turns = 0;
+        let other = started.clone();
+        let pair = urgo::spawn(move || {
+            while other.load(Ordering::SeqCst) < SPAWNED {
+                urgo::yield_now();
+            }
+        });
+        while started.load(Ordering::SeqCst) < SPAWNED {
+            turns += usize::from(spawner.is_finished());
+            urgo::yield_now();
+        }
+        pair.join().unwrap();
+        spawner.join().unwrap();
+        turns
+    });
+    // One per 61 dispatches would be 61,000 turns of each of the pair.
+    assert!(turns < 30_000, "{turns} turns");
+}

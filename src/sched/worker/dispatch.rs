@@ -24,7 +24,7 @@ impl Worker {
         let ticks = self.ticks.get();
         // Every so often, and when submissions wait too long, through the host stack, which looks at everything else.
         if ticks & (DIRECT_TICKS - 1) != 0
-            && (ticks & 3 != 0 || !self.is_flush_due())
+            && (ticks & 7 != 0 || !self.is_flush_due())
             && let Some(next) = self.run_queue.pop()
         {
             self.ticks.set(ticks.wrapping_add(1));

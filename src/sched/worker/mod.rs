@@ -245,12 +245,14 @@ impl Worker {
                     break;
                 }
             }
+            // One look at the clock per turn of the loop.
+            let now = self.shared.clock.ticks();
             if self.ticks.get().wrapping_sub(self.last_fair.get()) >= FAIR_TICKS
-                || self.shared.clock.ticks() >= self.look_at.get()
+                || now >= self.look_at.get()
             {
-                self.look_around();
+                self.look_around(now);
             }
-            self.flush_if_due();
+            self.flush_if_due(now);
             match self.pick() {
                 Some(g) => self.dispatch(g),
                 None => self.idle(),

@@ -18,10 +18,9 @@ use core::ptr::NonNull;
 
 impl Worker {
     /// Every `FAIR_TICKS` dispatches: nobody else is to starve behind a full run queue.
-    pub(super) fn look_around(&self) {
+    pub(super) fn look_around(&self, now: u64) {
         self.last_fair.set(self.ticks.get());
-        self.look_at
-            .set(self.shared.clock.ticks().saturating_add(self.look_age));
+        self.look_at.set(now.saturating_add(self.look_age));
         self.with_driver(|driver| {
             // A stall shows again at the next flush.
             let _ = driver.flush_and_poll();
@@ -123,18 +122,16 @@ impl Worker {
     }
 
     #[inline]
-    pub(super) fn flush_if_due(&self) {
+    pub(super) fn flush_if_due(&self, now: u64) {
         if self.flush_at.get() != u64::MAX {
-            self.flush_due();
+            self.flush_due(now);
         }
     }
 
-    pub(super) fn flush_due(&self) {
+    pub(super) fn flush_due(&self, now: u64) {
         self.with_driver(|driver| {
             let pending = driver.sq_pending();
-            if pending >= FLUSH_BATCH
-                || (pending > 0 && self.shared.clock.ticks() >= self.flush_at.get())
-            {
+            if pending >= FLUSH_BATCH || (pending > 0 && now >= self.flush_at.get()) {
                 let _ = driver.flush();
             }
             if driver.sq_pending() == 0 {
