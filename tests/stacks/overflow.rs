@@ -32,9 +32,10 @@ fn overflow() {
 
 #[test]
 fn an_overflow_names_the_goroutine_and_aborts() {
-    let line = line!() + 5;
+    let line = line!() + 6;
     let output = in_child!(|| {
-        let runtime = runtime(2);
+        // One worker: the goroutine starts when main waits for it, after the id was said.
+        let runtime = runtime(1);
         runtime.run(|| {
             let builder = Builder::new().name("deep thought");
             let handle = builder.spawn(overflow).unwrap();
