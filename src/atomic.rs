@@ -9,6 +9,24 @@ pub(crate) use core::sync::atomic::{
     AtomicBool, AtomicI32, AtomicIsize, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize,
     Ordering, fence,
 };
+/// The cheap half of an asymmetric barrier; see `urgo_sys::barrier`.
+#[cfg(not(urgo_loom))]
+pub(crate) use urgo_sys::barrier::{heavy as heavy_barrier, light as light_barrier};
+
+/// The model checker knows no asymmetric barriers. A full fence on both sides promises as much to the two together.
+#[cfg(urgo_loom)]
+#[inline]
+pub(crate) fn light_barrier() {
+    // Pairs with `heavy_barrier`.
+    fence(Ordering::SeqCst);
+}
+
+/// See [`light_barrier`].
+#[cfg(urgo_loom)]
+pub(crate) fn heavy_barrier() {
+    // Pairs with `light_barrier`.
+    fence(Ordering::SeqCst);
+}
 
 #[cfg(urgo_loom)]
 pub(crate) use loom::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering, fence};

@@ -63,6 +63,8 @@ mod atomic;
 #[cfg(not(urgo_loom))]
 mod blocking;
 #[cfg(not(urgo_loom))]
+pub mod chan;
+#[cfg(not(urgo_loom))]
 pub mod debug;
 #[cfg(not(urgo_loom))]
 pub mod go;
@@ -79,6 +81,8 @@ mod runtime;
 mod sched;
 #[cfg(not(urgo_loom))]
 mod seam;
+#[cfg(not(urgo_loom))]
+pub mod sync;
 #[cfg(not(urgo_loom))]
 pub mod time;
 #[cfg(not(urgo_loom))]

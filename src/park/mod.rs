@@ -22,8 +22,9 @@
 //!
 //! # Imports
 //!
-//! `atomic`.
+//! `atomic`, `crossbeam-utils`, `urgo-sys`.
 
+mod biased;
 #[cfg(not(urgo_loom))]
 mod queue;
 #[cfg(not(urgo_loom))]
@@ -33,8 +34,12 @@ mod waiter;
 pub(crate) mod word;
 
 #[cfg(not(urgo_loom))]
+pub(crate) use biased::{BiasedLock, Held};
+#[cfg(not(urgo_loom))]
 pub(crate) use queue::WaitQueue;
 #[cfg(not(urgo_loom))]
 pub use reason::WaitReason;
 #[cfg(not(urgo_loom))]
 pub(crate) use waiter::{Outcome, Target, Waiter, Wake};
+#[cfg(not(urgo_loom))]
+pub(crate) use word::CASE_FIRST;

@@ -29,15 +29,61 @@ pub enum WaitReason {
     Poll = 10,
     /// `block_on`, for the future's waker.
     Future = 11,
+    /// `Sender::send` and the like.
+    ChanSend = 12,
+    /// `Receiver::recv` and the like.
+    ChanRecv = 13,
+    /// `select!`, `Select`.
+    Select = 14,
+    /// `futex::wait`.
+    Futex = 15,
+    /// `Mutex::lock`.
+    Mutex = 16,
+    /// `RwLock::read`.
+    RwLockRead = 17,
+    /// `RwLock::write`.
+    RwLockWrite = 18,
+    /// `Condvar::wait`.
+    Condvar = 19,
+    /// `Once::call_once`, `OnceLock`, `LazyLock`.
+    Once = 20,
+    /// `Semaphore::acquire`.
+    Semaphore = 21,
+    /// `Barrier::wait`.
+    Barrier = 22,
+    /// `WaitGroup::wait`.
+    WaitGroup = 23,
 }
 
 impl WaitReason {
     /// The reason stored as `value` in a control block.
     pub(crate) fn from_u8(value: u8) -> WaitReason {
         use WaitReason::*;
-        const ALL: [WaitReason; 12] = [
-            None, Timer, Join, Scope, Blocking, Accept, Connect, Read, Write, Submission, Poll,
+        const ALL: [WaitReason; 24] = [
+            None,
+            Timer,
+            Join,
+            Scope,
+            Blocking,
+            Accept,
+            Connect,
+            Read,
+            Write,
+            Submission,
+            Poll,
             Future,
+            ChanSend,
+            ChanRecv,
+            Select,
+            Futex,
+            Mutex,
+            RwLockRead,
+            RwLockWrite,
+            Condvar,
+            Once,
+            Semaphore,
+            Barrier,
+            WaitGroup,
         ];
         ALL.get(usize::from(value)).copied().unwrap_or(None)
     }

@@ -5,7 +5,7 @@
 //! | value | meaning | who may store it |
 //! |---|---|---|
 //! | `EMPTY` 0 | the waiter has not gone to wait, nobody has ended the wait | the owner, at creation |
-//! | `PARKED` 1 | the waiter is waiting, or about to switch out / enter `futex(2)` | the owner, from `EMPTY` |
+//! | `PARKED` 1 | the waiter is waiting, or about to switch out / enter `futex(2)` | the owner, from `EMPTY` or at creation |
 //! | 2.. | the wait is over; the value says why (an [`Outcome`](super::Outcome) or a select case) | one winner, from `EMPTY` or `PARKED` |
 //!
 //! Exactly one [`WaitWord::finish`] wins. A waker that loses has delivered nothing and must pass its permit or value on
@@ -22,6 +22,8 @@ use crate::atomic::{AtomicU32, Ordering};
 
 pub(crate) const EMPTY: u32 = 0;
 pub(crate) const PARKED: u32 = 1;
+/// The first outcome that is free for numbering: cases of a select.
+pub(crate) const CASE_FIRST: u32 = 16;
 
 /// What a winner of [`WaitWord::finish`] owes the waiter.
 #[must_use]
@@ -43,6 +45,11 @@ pub(crate) struct WaitWord(AtomicU32);
 impl WaitWord {
     pub(crate) fn new() -> Self {
         WaitWord(AtomicU32::new(EMPTY))
+    }
+
+    /// A word that is `PARKED` from the start. Publishing it must order what came before, in place of WW2.
+    pub(crate) fn parked() -> Self {
+        WaitWord(AtomicU32::new(PARKED))
     }
 
     /// Owner only. Announces that the owner goes to wait; `false` if the wait is already over.
@@ -73,18 +80,29 @@ impl WaitWord {
         Debt::Lost
     }
 
+    /// As [`finish`](Self::finish) where nobody else can call it at the same time.
+    #[inline]
+    pub(crate) fn finish_alone(&self, outcome: u32) -> Debt {
+        debug_assert!(outcome > PARKED);
+        let seen = self.0.load(Ordering::Relaxed);
+        if seen > PARKED {
+            return Debt::Lost;
+        }
+        // WW1, pairs with `outcome`.
+        self.0.store(outcome, Ordering::Release);
+        if seen == PARKED {
+            Debt::Wake
+        } else {
+            Debt::Nothing
+        }
+    }
+
     /// Any thread. The value that ended the wait, if it is over.
     #[inline]
     pub(crate) fn outcome(&self) -> Option<u32> {
         // Pairs with WW1.
         let value = self.0.load(Ordering::Acquire);
         (value > PARKED).then_some(value)
-    }
-
-    /// The word itself, for `futex(2)`.
-    #[cfg(not(urgo_loom))]
-    pub(crate) fn raw(&self) -> &AtomicU32 {
-        &self.0
     }
 }
 

@@ -45,6 +45,8 @@ pub(crate) enum StartError {
 /// Starts all workers and waits until each has its ring. Blocks the calling thread for about a millisecond.
 pub(crate) fn start(plan: Plan) -> Result<(Arc<Shared>, Vec<JoinHandle<()>>), StartError> {
     overflow::install().map_err(StartError::Signal)?;
+    // Registered early: it takes longer the more threads there are.
+    urgo_sys::barrier::is_available();
     let host_threads = HostThreads::Live;
     let workers = plan.cpus.len();
     let deques: Vec<Fresh> = plan.cpus.iter().map(|_| Fresh::new(workers)).collect();

@@ -11,8 +11,9 @@ use super::worker::{Worker, current, worker};
 use crate::atomic::Ordering;
 use crate::goroutine::{CancelUnwind, Goroutine, Waiting};
 use crate::park::{Outcome, Target, WaitReason, Waiter, Wake};
-use crate::seam::Clock;
+use crate::seam::{Choice, Clock, Entropy};
 use crate::timer::{Action, TimerNode};
+use core::cell::RefCell;
 use core::ptr::NonNull;
 use std::sync::Arc;
 
@@ -36,10 +37,75 @@ pub(crate) fn on_goroutine() -> bool {
 /// A waiter for whoever calls.
 #[inline]
 pub(crate) fn new_waiter() -> Waiter {
-    Waiter::new(match worker().and_then(|worker| worker.current.get()) {
+    Waiter::new(caller())
+}
+
+/// A waiter for whoever calls, born parked: for [`wait_parked`].
+#[inline]
+pub(crate) fn new_parked_waiter() -> Waiter {
+    Waiter::parked(caller())
+}
+
+#[inline]
+fn caller() -> Target {
+    match worker().and_then(|worker| worker.current.get()) {
         Some(g) => Target::Goroutine(g.cast()),
         None => Target::Thread,
+    }
+}
+
+/// What tells this worker's thread from every other thread there was and will be; 0 on threads that are no workers, and
+/// where nothing may be biased.
+#[inline]
+pub(crate) fn thread_token() -> usize {
+    worker().map_or(0, |worker| worker.token)
+}
+
+/// Whether `waiter` is a goroutine homed on the calling thread, so that its deadline and its cancellation cannot come at
+/// this moment.
+#[inline]
+pub(crate) fn is_local(waiter: &Waiter) -> bool {
+    match (waiter.target, worker()) {
+        (Target::Goroutine(g), Some(worker)) => {
+            // SAFETY: a waiter in a queue belongs to a goroutine that is alive.
+            let home = unsafe { g.cast::<Goroutine>().as_ref() }
+                .home
+                .load(Ordering::Relaxed);
+            home.cast::<Remote>().cast_const() == Arc::as_ptr(&worker.remote)
+        }
+        _ => false,
+    }
+}
+
+/// Whether the calling goroutine's worker has others to run. `false` on plain threads.
+#[inline]
+pub(crate) fn has_others_ready() -> bool {
+    worker().is_some_and(|worker| {
+        !worker.run_queue.is_empty() || worker.fresh.len() > 0 || !worker.remote.inbox.is_empty()
     })
+}
+
+/// A number below `n` (not 0) from the choice seam: what the program leaves open.
+#[inline]
+pub(crate) fn choose(n: usize) -> usize {
+    if n == 1 {
+        return 0;
+    }
+    match worker() {
+        Some(worker) => worker.with_choice(|choice| choice.below(n)),
+        None => choose_off_worker(n),
+    }
+}
+
+#[cold]
+fn choose_off_worker(n: usize) -> usize {
+    thread_local! {
+        static CHOICE: RefCell<Choice> = RefCell::new(Choice::live(Entropy::Live.seed()));
+    }
+    // While the thread's locals are being dropped there is nothing left to be fair with.
+    CHOICE
+        .try_with(|choice| choice.borrow_mut().below(n))
+        .unwrap_or(0)
 }
 
 /// Waits until `waiter` is finished by somebody, its deadline passes, or the goroutine is cancelled. Blocks the calling
@@ -69,6 +135,54 @@ pub(crate) fn uncancellable<R>(f: impl FnOnce() -> R) -> R {
         Undo(g)
     });
     f()
+}
+
+/// Waits for the end of a wait whose waiter was born parked: comes back when the wake has been settled, the deadline has
+/// passed or the goroutine was cancelled. Blocks the calling goroutine or thread. The outcome is exact: what was delivered
+/// is delivered, however the wait would have gone on. A cancelled goroutine must clean up and then call
+/// [`unwind_if_cancelled`].
+#[inline]
+pub(crate) fn wait_parked(waiter: &Waiter, reason: WaitReason, deadline: u64) -> Outcome {
+    match waiter.target {
+        Target::Goroutine(_) => wait_parked_goroutine(waiter, reason, deadline),
+        Target::Thread => signalled(waiter, deadline),
+    }
+}
+
+#[inline]
+fn wait_parked_goroutine(waiter: &Waiter, reason: WaitReason, deadline: u64) -> Outcome {
+    let (Some(worker), Some(g)) = (worker(), current()) else {
+        unreachable!("a goroutine's waiter off its goroutine")
+    };
+    let cancellable = is_cancellable(g);
+    if cancellable && g.cancelled.get() && waiter.finish(Outcome::Cancelled).is_some() {
+        return Outcome::Cancelled;
+    }
+    if deadline == NEVER {
+        leave_parked(worker, g, waiter, reason, cancellable);
+    } else {
+        let timer = TimerNode::new(Action::FinishWaiter(NonNull::from(waiter).cast()));
+        // SAFETY: removed below, before this frame goes; nothing in between unwinds.
+        worker.with_timers(|timers| unsafe { timers.insert(deadline, &timer) });
+        leave_parked(worker, g, waiter, reason, cancellable);
+        worker.with_timers(|timers| timers.remove(&timer));
+    }
+    waiter.outcome().expect("the wait is over")
+}
+
+#[inline]
+fn leave_parked(
+    worker: &Worker,
+    g: &Goroutine,
+    waiter: &Waiter,
+    reason: WaitReason,
+    cancellable: bool,
+) {
+    if cancellable {
+        g.waiting.set(Waiting::Word(waiter));
+    }
+    worker.suspend(g, reason);
+    g.waiting.set(Waiting::No);
 }
 
 fn wait_goroutine(waiter: &Waiter, reason: WaitReason, deadline: u64) -> Outcome {
@@ -113,14 +227,23 @@ pub(super) fn is_cancellable(g: &Goroutine) -> bool {
 
 fn wait_thread(waiter: &Waiter, deadline: u64) -> Outcome {
     if waiter.word.park() {
-        let until = (deadline != NEVER).then_some(deadline);
-        while waiter.outcome().is_none() {
-            let outcome =
-                urgo_sys::futex::wait(waiter.word.raw(), crate::park::word::PARKED, until);
-            if outcome == urgo_sys::futex::FutexOutcome::TimedOut {
-                // If somebody else has ended the wait meanwhile, that stands.
-                let _ = waiter.finish(Outcome::TimedOut);
+        return signalled(waiter, deadline);
+    }
+    waiter.outcome().expect("the wait is over")
+}
+
+/// On a thread, with a parked waiter: until the wake is settled, or the deadline passes first.
+fn signalled(waiter: &Waiter, deadline: u64) -> Outcome {
+    let mut until = (deadline != NEVER).then_some(deadline);
+    // Pairs with the release store in `settle`.
+    while waiter.signal.load(Ordering::Acquire) == 0 {
+        let outcome = urgo_sys::futex::wait(&waiter.signal, 0, until);
+        if outcome == urgo_sys::futex::FutexOutcome::TimedOut {
+            if waiter.finish(Outcome::TimedOut).is_some() {
+                return Outcome::TimedOut;
             }
+            // Somebody else has ended the wait: that stands, and the signal is on its way.
+            until = None;
         }
     }
     waiter.outcome().expect("the wait is over")
@@ -149,7 +272,12 @@ pub(crate) fn settle(wake: Wake) {
     match wake {
         Wake::Nothing => {}
         Wake::Goroutine(g) => ready(g.cast()),
-        Wake::Thread(word) => drop(urgo_sys::futex::wake_ptr(word.cast(), 1)),
+        Wake::Thread(signal) => {
+            // SAFETY: the waiter stays until its signal is set, which only the winner of its wait does, here.
+            // The store pairs with the load in `signalled`; after it only the address is used.
+            unsafe { signal.as_ref() }.store(1, Ordering::Release);
+            urgo_sys::futex::wake_ptr(signal.as_ptr(), 1);
+        }
     }
 }
 

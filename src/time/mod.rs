@@ -6,9 +6,13 @@
 //!
 //! `sched` and below.
 
+mod deadline;
 mod instant;
 mod sleep;
 
+pub use deadline::Deadline;
+pub(crate) use deadline::DeadlineNs;
 pub use instant::Instant;
+pub(crate) use instant::duration_ns;
 pub use sleep::{sleep, sleep_until};
 pub use std::time::Duration;

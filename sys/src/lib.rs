@@ -12,6 +12,7 @@
 //! | file | decides | C calls |
 //! |---|---|---|
 //! | [`futex`] | how a thread waits on a word | `futex` |
+//! | [`barrier`] | how one side of a handshake gets its barrier for free | `membarrier` |
 //! | [`clock`] | what time it is | `clock_gettime`, `rdtsc` / `cntvct_el0` |
 //! | [`mapping`] | how address space is reserved and given back | `mmap`, `madvise`, `munmap` |
 //! | [`guard`] | how the end of a stack is made to fault | `madvise(MADV_GUARD_INSTALL)`, `mprotect` |
@@ -38,6 +39,7 @@
 #![cfg(target_os = "linux")]
 
 pub mod alt_stack;
+pub mod barrier;
 pub mod clock;
 pub mod cpu;
 pub mod errno;

@@ -29,7 +29,7 @@ const fn room(
 #[rustfmt::skip]
 pub(crate) const HOUSE: &[Room] = &[
     // What every room stands on.
-    room("atomic",    &[],                                     &["loom"]),
+    room("atomic",    &[],                                     &["loom", "urgo_sys"]),
     room("limits",    &[],                                     &[]),
     room("fatal",     &["atomic", "limits"],                   &["libc", "urgo_sys"]),
     // The doors to the outside: clock, choice, kernel, entropy, host threads.
@@ -51,14 +51,18 @@ pub(crate) const HOUSE: &[Room] = &[
                       &["tracing"]),
     room("time",      &["atomic", "limits", "fatal", "seam", "park", "goroutine", "timer", "sched", "go"],
                       &["urgo_sys"]),
+    room("sync",      &["atomic", "limits", "fatal", "seam", "park", "goroutine", "timer", "sched", "time"],
+                      &["crossbeam_utils", "lock_api"]),
+    room("chan",      &["atomic", "limits", "fatal", "seam", "park", "goroutine", "timer", "sched", "time", "sync"],
+                      &["crossbeam_utils"]),
     room("io",        &["atomic", "limits", "fatal", "seam", "park", "goroutine", "timer", "sched", "time"],
                       &["io_uring", "libc", "urgo_sys", "urgo_uring"]),
     room("net",       &["atomic", "limits", "fatal", "seam", "park", "goroutine", "timer", "sched", "time", "io", "blocking"],
                       &["io_uring", "libc", "socket2", "urgo_sys", "urgo_uring"]),
     // Above the API.
-    room("debug",     &["atomic", "limits", "fatal", "seam", "park", "goroutine", "timer", "sched", "blocking", "time", "go", "io", "net"],
+    room("debug",     &["atomic", "limits", "fatal", "seam", "park", "goroutine", "timer", "sched", "blocking", "time", "go", "sync", "chan", "io", "net"],
                       &["libc", "tracing", "urgo_arch", "urgo_sys", "urgo_uring"]),
-    room("runtime",   &["atomic", "limits", "fatal", "seam", "park", "goroutine", "timer", "sched", "blocking", "time", "go", "io", "net", "debug"],
+    room("runtime",   &["atomic", "limits", "fatal", "seam", "park", "goroutine", "timer", "sched", "blocking", "time", "go", "sync", "chan", "io", "net", "debug"],
                       &["crossbeam_deque", "crossbeam_utils", "io_uring", "libc", "tracing", "urgo_arch", "urgo_sys", "urgo_uring"]),
 ];
 

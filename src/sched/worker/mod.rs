@@ -27,7 +27,7 @@ use super::run_queue::RunQueue;
 use super::shared::Shared;
 use super::stop::Stopping;
 use super::task::Task;
-use crate::atomic::Ordering;
+use crate::atomic::{AtomicUsize, Ordering};
 use crate::goroutine::{Goroutine, Slab, StackPool, Waiting};
 use crate::limits::{FAIR_TICKS, FLUSH_AGE_US, FRESH_BATCH, LOOK_AGE_US, SPIN_US};
 use crate::park::{Outcome, WaitQueue, Wake};
@@ -62,10 +62,22 @@ pub(crate) fn current<'a>() -> Option<&'a Goroutine> {
     Some(unsafe { g.as_ref() })
 }
 
+/// A number that no other worker has had; 0 if asymmetric barriers cannot be had, so that nothing is biased to a thread.
+fn new_token() -> usize {
+    static LAST: AtomicUsize = AtomicUsize::new(0);
+    if urgo_sys::barrier::is_available() {
+        LAST.fetch_add(1, Ordering::Relaxed) + 1
+    } else {
+        0
+    }
+}
+
 /// See the module.
 pub(crate) struct Worker {
     pub(crate) remote: Arc<Remote>,
     pub(crate) shared: Arc<Shared>,
+    /// See `wait::thread_token`.
+    pub(crate) token: usize,
     pub(crate) run_queue: RunQueue,
     pub(crate) current: Cell<Option<NonNull<Goroutine>>>,
     host_sp: Cell<*mut u8>,
@@ -145,6 +157,7 @@ impl Worker {
             slab: UnsafeCell::new(slab),
             choice: UnsafeCell::new(Choice::live(shared.entropy.seed())),
             victims,
+            token: new_token(),
             remote,
             shared,
         }

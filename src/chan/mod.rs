@@ -1,0 +1,3 @@
+//! # Purpose
+//!
+//! Channels between goroutines and threads, and waiting for several of them at once.
