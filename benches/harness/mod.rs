@@ -32,6 +32,7 @@ pub(crate) use facts::locked_version;
 pub(crate) use report::{Report, Summary, ratios};
 
 use std::fs::File;
+use std::process::Command;
 use std::time::Instant;
 
 /// Command line of every bench. `cargo bench` passes `--bench`, which is ignored, and so are unknown words.
@@ -45,6 +46,10 @@ pub(crate) struct Options {
     pub(crate) json: Option<File>,
     /// Only contenders whose name contains this run.
     pub(crate) only: Option<String>,
+    /// Only tables whose heading contains this are made.
+    pub(crate) case: Option<String>,
+    /// The number of workers that this process is for; see [`each_in_a_process`].
+    pub(crate) workers: Option<usize>,
 }
 
 impl Options {
@@ -58,6 +63,8 @@ impl Options {
             rounds: 0,
             json: None,
             only: None,
+            case: None,
+            workers: None,
         };
         let mut args = std::env::args().skip(1);
         while let Some(arg) = args.next() {
@@ -66,6 +73,10 @@ impl Options {
                 "--quick" => options.quick = true,
                 "--rounds" => options.rounds = value().parse().expect("--rounds takes a count"),
                 "--only" => options.only = Some(value()),
+                "--case" => options.case = Some(value()),
+                "--workers" => {
+                    options.workers = Some(value().parse().expect("--workers takes a count"));
+                }
                 "--json" => {
                     let path = value();
                     let file = File::options().create(true).append(true).open(&path);
@@ -94,6 +105,20 @@ impl Options {
     pub(crate) fn wants(&self, name: &str) -> bool {
         self.only.as_deref().is_none_or(|part| name.contains(part))
     }
+
+    /// Whether the table with this heading was asked for.
+    pub(crate) fn wants_case(&self, case: &str) -> bool {
+        self.case.as_deref().is_none_or(|part| case.contains(part))
+    }
+}
+
+/// The clock by which a table is judged: its budget and its ratios.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Clock {
+    /// CPU time of the process: for work on one CPU, where it is not hurt by neighbours.
+    Cpu,
+    /// Wall time: for work on several CPUs at once, where the sum of their times hides how much went on side by side.
+    Wall,
 }
 
 /// One measurement of one contender, per operation.
@@ -156,7 +181,8 @@ impl<'a> Contender<'a> {
     }
 }
 
-/// Runs the contenders in turn and prints one table. The first contender is the one whose ratio to each other is shown.
+/// Runs the contenders in turn and prints one table, judged by CPU time. The first contender is the one whose ratio to
+/// each other is shown.
 pub(crate) fn compare(
     report: &mut Report,
     options: &Options,
@@ -164,10 +190,28 @@ pub(crate) fn compare(
     budget: Option<f64>,
     contenders: Vec<Contender<'_>>,
 ) {
+    compare_by(Clock::Cpu, report, options, case, budget, contenders);
+}
+
+/// [`compare`], judged by `clock`. Does nothing if the table or all its contenders were not asked for.
+pub(crate) fn compare_by(
+    clock: Clock,
+    report: &mut Report,
+    options: &Options,
+    case: &str,
+    budget: Option<f64>,
+    contenders: Vec<Contender<'_>>,
+) {
+    if !options.wants_case(case) {
+        return;
+    }
     let mut contenders: Vec<_> = contenders
         .into_iter()
         .filter(|c| options.wants(&c.name))
         .collect();
+    if contenders.is_empty() {
+        return;
+    }
     let mut samples: Vec<Vec<Sample>> = contenders
         .iter()
         .map(|_| Vec::with_capacity(options.rounds))
@@ -191,7 +235,32 @@ pub(crate) fn compare(
         .zip(&samples)
         .map(|(c, s)| (c.name.as_str(), s.as_slice()))
         .collect();
-    report.table(case, budget, &rows);
+    report.table(case, clock, budget, &rows);
+}
+
+/// Runs `tables` for 1 and for 2 workers, each in a process of its own, with the CPUs that they may use: some rivals have
+/// one scheduler per process, made once. With `--workers N` there is no other process, which is what a profiler wants.
+pub(crate) fn each_in_a_process(tables: impl FnOnce(&mut Options, &[usize], &[usize])) {
+    let mut options = Options::from_args(9);
+    let allowed = allowed_cpus();
+    if let Some(workers) = options.workers {
+        let cpus = allowed
+            .get(..workers)
+            .unwrap_or_else(|| panic!("{workers} workers on {} allowed CPUs", allowed.len()));
+        return tables(&mut options, &allowed, cpus);
+    }
+    for workers in [1, 2] {
+        if workers > allowed.len() {
+            println!("\n-- 2 workers: left out, one CPU is allowed");
+            continue;
+        }
+        let status = Command::new(std::env::current_exe().expect("this program has a path"))
+            .args(std::env::args().skip(1))
+            .args(["--workers", &workers.to_string()])
+            .status()
+            .expect("the program starts again");
+        assert!(status.success(), "with {workers} workers: {status}");
+    }
 }
 
 /// CPU time used so far by all threads of this process, in ns.
@@ -251,17 +320,24 @@ pub(crate) fn allowed_cpus() -> Vec<usize> {
 
 /// Pins the calling thread, and the threads that it will start, to `cpu`.
 pub(crate) fn pin(cpu: usize) {
+    pin_to(&[cpu]);
+}
+
+/// Confines the calling thread, and the threads that it will start, to `cpus`.
+pub(crate) fn pin_to(cpus: &[usize]) {
     // SAFETY: all zeroes is a valid, empty `cpu_set_t`.
     let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
-    assert!(cpu < libc::CPU_SETSIZE as usize);
-    // SAFETY: `cpu` is below the number of bits in `set`, asserted one line above.
-    unsafe { libc::CPU_SET(cpu, &mut set) };
+    for &cpu in cpus {
+        assert!(cpu < libc::CPU_SETSIZE as usize);
+        // SAFETY: `cpu` is below the number of bits in `set`, asserted one line above.
+        unsafe { libc::CPU_SET(cpu, &mut set) };
+    }
     // SAFETY: `set` is valid and of the size that is passed, for the length of the call.
     let result = unsafe { libc::sched_setaffinity(0, size_of_val(&set), &set) };
     assert_eq!(
         result,
         0,
-        "cannot pin to CPU {cpu}: {}",
+        "cannot pin to CPUs {cpus:?}: {}",
         std::io::Error::last_os_error()
     );
 }

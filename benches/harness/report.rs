@@ -1,6 +1,6 @@
 //! Medians, ratios, the printed table and the JSON line.
 
-use super::{Facts, Options, Sample};
+use super::{Clock, Facts, Options, Sample};
 use std::fs::File;
 use std::io::Write;
 
@@ -78,20 +78,33 @@ impl Report {
         }
     }
 
-    /// Prints one table of contenders; ratios are those of the first row's CPU time to every other row's.
-    pub(crate) fn table(&mut self, case: &str, budget: Option<f64>, rows: &[(&str, &[Sample])]) {
+    /// Prints one table of contenders; ratios are those of the first row to every other row, by `clock`.
+    pub(crate) fn table(
+        &mut self,
+        case: &str,
+        clock: Clock,
+        budget: Option<f64>,
+        rows: &[(&str, &[Sample])],
+    ) {
         let rounds = rows.first().map_or(0, |(_, samples)| samples.len());
-        println!(
-            "\n-- {case}: ns per operation, CPU time of the process, median (min .. max) of {rounds} rounds"
-        );
+        let (judged, other) = match clock {
+            Clock::Cpu => ("CPU time of the process", "wall"),
+            Clock::Wall => ("wall time", "CPU"),
+        };
+        println!("\n-- {case}: ns per operation, {judged}, median (min .. max) of {rounds} rounds");
+        let by_clock = |samples: &[Sample]| -> (Vec<f64>, Vec<f64>) {
+            let cpu = samples.iter().map(|sample| sample.cpu_ns).collect();
+            let wall = samples.iter().map(|sample| sample.wall_ns).collect();
+            match clock {
+                Clock::Cpu => (cpu, wall),
+                Clock::Wall => (wall, cpu),
+            }
+        };
         for (name, samples) in rows {
-            let cpu = Summary::of(samples.iter().map(|sample| sample.cpu_ns));
-            let wall = Summary::of(samples.iter().map(|sample| sample.wall_ns));
-            println!(
-                "{name:<28}{:<34}  wall {:.2}",
-                format!("{cpu}"),
-                wall.median
-            );
+            let (first, second) = by_clock(samples);
+            let first = Summary::of(first);
+            let second = Summary::of(second).median;
+            println!("{name:<28}{:<34}  {other} {second:.2}", format!("{first}"));
             self.line(
                 case,
                 name,
@@ -108,13 +121,12 @@ impl Report {
         let Some(((subject, subject_samples), rivals)) = rows.split_first() else {
             return;
         };
-        let subject_cpu: Vec<f64> = subject_samples.iter().map(|sample| sample.cpu_ns).collect();
+        let (subject_ns, _) = by_clock(subject_samples);
         for (rival, samples) in rivals {
-            let rival_cpu: Vec<f64> = samples.iter().map(|sample| sample.cpu_ns).collect();
             println!(
                 "ratio {:<44}{}",
                 format!("{subject} / {rival}"),
-                ratios(&subject_cpu, &rival_cpu)
+                ratios(&subject_ns, &by_clock(samples).0)
             );
         }
         if let Some(budget) = budget {
