@@ -81,7 +81,6 @@ mod runtime;
 mod sched;
 #[cfg(not(urgo_loom))]
 mod seam;
-#[cfg(not(urgo_loom))]
 pub mod sync;
 #[cfg(not(urgo_loom))]
 pub mod time;

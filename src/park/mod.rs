@@ -25,11 +25,11 @@
 //! `atomic`, `crossbeam-utils`, `urgo-sys`.
 
 mod biased;
+pub(crate) mod lot;
 #[cfg(not(urgo_loom))]
 mod queue;
 #[cfg(not(urgo_loom))]
 mod reason;
-#[cfg(not(urgo_loom))]
 mod waiter;
 pub(crate) mod word;
 
@@ -39,7 +39,5 @@ pub(crate) use biased::{BiasedLock, Held};
 pub(crate) use queue::WaitQueue;
 #[cfg(not(urgo_loom))]
 pub use reason::WaitReason;
-#[cfg(not(urgo_loom))]
 pub(crate) use waiter::{Outcome, Target, Waiter, Wake};
-#[cfg(not(urgo_loom))]
 pub(crate) use word::CASE_FIRST;

@@ -1,0 +1,512 @@
+//! Permits: a number on one word, from which callers take as many as they want, first come first served.
+//!
+//! The semaphore is this with an API. The lock for readers and a writer is this as well: a reader takes one, a writer takes
+//! all.
+//!
+//! # Algorithm
+//!
+//! 1. *Take*: if nobody waits and there are enough, one exchange. Otherwise list a turn, under the lock of the turns, and
+//!    wait.
+//! 2. *Give back*: add to the word. If somebody waits, lock the turns and *serve*.
+//! 3. *Serve*: as long as there is enough for the first in the list, take it out, end its wait, and subtract what it wanted.
+//!    If its wait was over already, nothing is subtracted. Settle outside the lock.
+//! 4. A waiter that timed out or was cancelled takes itself out and serves: it may have been the one for whom the others
+//!    waited.
+//!
+//! Nobody is given a part. What does not suffice for the first in the list stays on the word, so a waiter that goes has
+//! nothing to give back, and the count is exact by construction. Nobody overtakes: not even what could be had at once is
+//! taken past a waiter that wants more. Hence whoever wants much is not starved by many that want little, nor these by it.
+//!
+//! # State
+//!
+//! | bits of `word` | meaning | who changes them |
+//! |---|---|---|
+//! | `WAITERS` 1 | the list is not empty | the holder of the turns' lock |
+//! | `CLOSED` 2 | nobody is given any more | the holder of the turns' lock, once |
+//! | the rest | permits that are free | adding: anybody. Subtracting: anybody while `WAITERS` is clear, else the holder of the lock |
+//!
+//! # Ordering
+//!
+//! | tag | store side | load side | publishes |
+//! |---|---|---|---|
+//! | PM1 | `add`, release | the exchange in `try_take`, the load in `serve`: acquire | what was done while the permits were held |
+//!
+//! Every other change of the word is a read-modify-write, so it carries PM1 on. From `serve` it goes on to the waiter
+//! through its wait word (WW1).
+//!
+//! # No lost wake-up
+//!
+//! The waiter sets `WAITERS` by an exchange that fails if the word has changed since it looked; `add` is a
+//! read-modify-write of the same word. If the addition comes first, the waiter sees the permits and takes them. If it comes
+//! second, the addition sees `WAITERS` and serves.
+//!
+//! # Invariants
+//!
+//! Free permits and those taken add up, always. `WAITERS` is set if and only if the list is not empty, whenever the lock is
+//! free.
+//!
+//! # Safety
+//!
+//! Turns are listed by reference; each is taken out by `leave` or by whoever delivers before its frame goes.
+
+#![allow(unsafe_code)]
+
+use super::turns::{Locked, Turn, Turns, Wakes};
+use crate::atomic::{AtomicUsize, Ordering};
+
+const WAITERS: usize = 1;
+const CLOSED: usize = 2;
+const SHIFT: u32 = 2;
+
+/// The case that ends a wait when the permits are closed.
+const CASE_CLOSED: u32 = crate::park::CASE_FIRST;
+
+/// As many permits as there may be. A bit is left over, so that an addition can be seen to be too much.
+pub(super) const PERMITS_MAX: usize = usize::MAX >> (SHIFT + 1);
+
+/// Why nothing was taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Refused {
+    /// There are too few, or others are before.
+    TooFew,
+    /// Nobody is given any more.
+    Closed,
+}
+
+/// How a caller queues.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Rank {
+    /// Behind all others.
+    Last,
+    /// Takes what is there past those that wait; waits behind them.
+    Passing,
+    /// Takes what is there past those that wait; waits before them.
+    First,
+}
+
+/// What came of listing a turn.
+#[derive(Debug, PartialEq, Eq)]
+enum Listed {
+    Taken,
+    Closed,
+    Waits,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Permits {
+    word: AtomicUsize,
+    turns: Turns,
+}
+
+impl Permits {
+    /// At most [`PERMITS_MAX`]; the caller has looked.
+    #[cfg(not(urgo_loom))]
+    pub(super) const fn new(permits: usize) -> Permits {
+        Permits {
+            word: AtomicUsize::new(permits << SHIFT),
+            turns: Turns::new(),
+        }
+    }
+
+    #[cfg(urgo_loom)]
+    pub(super) fn new(permits: usize) -> Permits {
+        Permits {
+            word: AtomicUsize::new(permits << SHIFT),
+            turns: Turns::new(),
+        }
+    }
+
+    /// How many are free, those included that add up for the first waiter.
+    pub(super) fn free(&self) -> usize {
+        self.word.load(Ordering::Relaxed) >> SHIFT
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.word.load(Ordering::Relaxed) & CLOSED != 0
+    }
+
+    /// Takes `n` if nobody waits and there are enough. Never waits.
+    #[inline]
+    pub(super) fn try_take(&self, n: usize) -> Result<(), Refused> {
+        self.try_take_past(n, WAITERS)
+    }
+
+    /// As [`try_take`](Self::try_take), past those that wait.
+    pub(super) fn try_take_passing(&self, n: usize) -> Result<(), Refused> {
+        match self.try_take(n) {
+            Err(Refused::TooFew) => {
+                let _locked = self.turns.lock();
+                self.try_take_past(n, 0)
+            }
+            done => done,
+        }
+    }
+
+    /// `barrier` is `WAITERS`, or 0 if the lock is held.
+    #[inline]
+    fn try_take_past(&self, n: usize, barrier: usize) -> Result<(), Refused> {
+        let mut seen = self.word.load(Ordering::Relaxed);
+        loop {
+            if seen & CLOSED != 0 {
+                return Err(Refused::Closed);
+            }
+            // Who wants nothing stands in nobody's way.
+            if n != 0 && (seen & barrier != 0 || seen >> SHIFT < n) {
+                return Err(Refused::TooFew);
+            }
+            // PM1, pairs with the release in `add`.
+            match self.word.compare_exchange_weak(
+                seen,
+                seen - (n << SHIFT),
+                Ordering::Acquire,
+                Ordering::Relaxed,
+            ) {
+                Ok(_) => return Ok(()),
+                Err(now) => seen = now,
+            }
+        }
+    }
+
+    /// Whether trying again soon may help: nobody waits.
+    #[cfg(not(urgo_loom))]
+    fn is_open(&self) -> bool {
+        self.word.load(Ordering::Relaxed) & (WAITERS | CLOSED) == 0
+    }
+
+    /// Takes what `turn` wants, or lists it.
+    ///
+    /// # Safety
+    ///
+    /// If it `Waits`: `turn` does not move, and its owner calls `leave` before its frame goes, unless its wait ended by a
+    /// delivery.
+    unsafe fn enlist(&self, turn: &Turn, rank: Rank) -> Listed {
+        let locked = self.turns.lock();
+        let barrier = if rank == Rank::Last { WAITERS } else { 0 };
+        loop {
+            match self.try_take_past(turn.wants, barrier) {
+                Ok(()) => return Listed::Taken,
+                Err(Refused::Closed) => return Listed::Closed,
+                Err(Refused::TooFew) => {}
+            }
+            let seen = self.word.load(Ordering::Relaxed);
+            let has_enough = seen >> SHIFT >= turn.wants && seen & barrier == 0;
+            // An addition since the look above makes the exchange fail, or was seen by it.
+            if !has_enough
+                && self
+                    .word
+                    .compare_exchange(seen, seen | WAITERS, Ordering::Relaxed, Ordering::Relaxed)
+                    .is_ok()
+            {
+                // SAFETY: as promised by the caller; it was not listed before.
+                unsafe { locked.push(turn, rank == Rank::First) };
+                return Listed::Waits;
+            }
+        }
+    }
+
+    /// Takes a turn out whose wait did not end by a delivery, and serves those behind it.
+    fn leave(&self, turn: &Turn) -> Wakes {
+        let mut wakes = Wakes::new();
+        let locked = self.turns.lock();
+        if locked.remove(turn) {
+            self.serve(&locked, &mut wakes);
+        }
+        wakes
+    }
+
+    /// Delivers to the first in the list as long as there is enough.
+    fn serve(&self, locked: &Locked<'_>, wakes: &mut Wakes) {
+        while let Some(turn) = locked.front() {
+            // PM1, pairs with the release in `add`.
+            let free = self.word.load(Ordering::Acquire) >> SHIFT;
+            if free < turn.wants {
+                return;
+            }
+            let wants = turn.wants;
+            if locked.deliver(turn, None, wakes) {
+                // Nobody else subtracts while `WAITERS` is set, so there are still enough.
+                self.word.fetch_sub(wants << SHIFT, Ordering::Relaxed);
+            }
+        }
+        self.word.fetch_and(!WAITERS, Ordering::Relaxed);
+    }
+
+    /// Adds `n`. The sum of those free and taken stays below [`PERMITS_MAX`], or the caller looks at the number that is
+    /// returned: how many there were before.
+    #[inline]
+    pub(super) fn add(&self, n: usize) -> (usize, Wakes) {
+        // PM1, pairs with the exchange in `try_take_past` and the load in `serve`.
+        let before = self.word.fetch_add(n << SHIFT, Ordering::Release);
+        let wakes = if before & WAITERS != 0 {
+            self.serve_slow()
+        } else {
+            Wakes::new()
+        };
+        (before >> SHIFT, wakes)
+    }
+
+    #[cold]
+    fn serve_slow(&self) -> Wakes {
+        let mut wakes = Wakes::new();
+        self.serve(&self.turns.lock(), &mut wakes);
+        wakes
+    }
+
+    /// Takes up to `n` out of the world; returns how many.
+    pub(super) fn forget(&self, n: usize) -> usize {
+        let _locked = self.turns.lock();
+        let mut seen = self.word.load(Ordering::Relaxed);
+        loop {
+            let fewer = n.min(seen >> SHIFT);
+            match self.word.compare_exchange_weak(
+                seen,
+                seen - (fewer << SHIFT),
+                Ordering::Relaxed,
+                Ordering::Relaxed,
+            ) {
+                Ok(_) => return fewer,
+                Err(now) => seen = now,
+            }
+        }
+    }
+
+    /// Ends all waits without a delivery; nobody is given any more.
+    pub(super) fn close(&self) -> Wakes {
+        let mut wakes = Wakes::new();
+        let locked = self.turns.lock();
+        self.word.fetch_or(CLOSED, Ordering::Relaxed);
+        while let Some(turn) = locked.front() {
+            // One that is over already has received nothing either way.
+            locked.deliver(turn, Some(CASE_CLOSED), &mut wakes);
+        }
+        self.word.fetch_and(!WAITERS, Ordering::Relaxed);
+        wakes
+    }
+}
+
+#[cfg(not(urgo_loom))]
+mod waiting {
+    use super::{CASE_CLOSED, Listed, Permits, Rank, Refused};
+    use crate::park::{Outcome, WaitReason};
+    use crate::sched::{self, NEVER};
+    use crate::sync::turns::Turn;
+    use crossbeam_utils::Backoff;
+
+    /// Rounds of spinning before a wait, each twice as long as the one before: about 5 µs in all, less than it costs to wake
+    /// a thread on another CPU.
+    const SPINS: u32 = 7;
+
+    impl Permits {
+        /// Tries for a short time to take `n`, as long as nobody waits. For what is held for a short time.
+        #[cold]
+        pub(in crate::sync) fn spin(&self, n: usize) -> bool {
+            let backoff = Backoff::new();
+            for _ in 0..SPINS {
+                // Others of this worker that are ready have more use for the time; one of them may hold what is wanted.
+                if !self.is_open() || sched::has_others_ready() {
+                    return false;
+                }
+                backoff.spin();
+                if self.try_take(n).is_ok() {
+                    return true;
+                }
+            }
+            false
+        }
+
+        /// Takes `n`, waiting for them until `deadline`. Blocks the calling goroutine or thread. `TooFew` means that the
+        /// deadline has passed.
+        #[inline]
+        pub(in crate::sync) fn take(
+            &self,
+            n: usize,
+            rank: Rank,
+            reason: WaitReason,
+            deadline: u64,
+        ) -> Result<(), Refused> {
+            match self.try_take(n) {
+                Err(Refused::TooFew) => self.take_slow(n, rank, reason, deadline),
+                done => done,
+            }
+        }
+
+        #[cold]
+        fn take_slow(
+            &self,
+            n: usize,
+            rank: Rank,
+            reason: WaitReason,
+            deadline: u64,
+        ) -> Result<(), Refused> {
+            loop {
+                if deadline != NEVER && deadline <= sched::now_ns() {
+                    return if rank == Rank::Last {
+                        self.try_take(n)
+                    } else {
+                        self.try_take_passing(n)
+                    };
+                }
+                let turn = Turn::new(n);
+                // SAFETY: the turn stays in this frame, which does not go before the wait is over; `leave` is called
+                // below unless the wait ended by a delivery. Nothing in between unwinds.
+                match unsafe { self.enlist(&turn, rank) } {
+                    Listed::Taken => return Ok(()),
+                    Listed::Closed => return Err(Refused::Closed),
+                    Listed::Waits => {}
+                }
+                match sched::wait_parked(&turn.waiter, reason, deadline) {
+                    Outcome::Woken if turn.waiter.case() == Some(CASE_CLOSED) => {
+                        return Err(Refused::Closed);
+                    }
+                    Outcome::Woken => return Ok(()),
+                    Outcome::TimedOut => {
+                        self.leave(&turn).settle();
+                        return Err(Refused::TooFew);
+                    }
+                    Outcome::Cancelled => {
+                        self.leave(&turn).settle();
+                        sched::unwind_if_cancelled();
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[cfg(all(test, urgo_loom))]
+mod tests {
+    use super::*;
+    use crate::park::Outcome;
+    use loom::sync::Arc;
+    use loom::thread;
+
+    /// Takes `n` as a plain thread would; with `is_hasty`, a deadline passes at once. Whether it has them.
+    fn take(permits: &Permits, n: usize, is_hasty: bool) -> Result<(), Refused> {
+        let turn = Turn::new(n);
+        // SAFETY: the turn stays in this frame until the wait is over.
+        match unsafe { permits.enlist(&turn, Rank::Last) } {
+            Listed::Taken => return Ok(()),
+            Listed::Closed => return Err(Refused::Closed),
+            Listed::Waits => {}
+        }
+        if is_hasty && turn.waiter.finish(Outcome::TimedOut).is_some() {
+            permits.leave(&turn).settle();
+            return Err(Refused::TooFew);
+        }
+        // Pairs with the store in `settle`.
+        while turn.waiter.signal.load(Ordering::Acquire) == 0 {
+            thread::yield_now();
+        }
+        match turn.waiter.case() {
+            Some(CASE_CLOSED) => Err(Refused::Closed),
+            _ => Ok(()),
+        }
+    }
+
+    fn give_back(permits: &Permits, n: usize) {
+        permits.add(n).1.settle();
+    }
+
+    fn is_whole(permits: &Permits, n: usize) {
+        let word = permits.word.load(Ordering::Relaxed);
+        assert_eq!(word, n << SHIFT, "count and flags");
+        assert!(permits.turns.lock().is_empty());
+    }
+
+    /// A permit is given back while one waiter runs out of time and another waits for good: it reaches one that takes it,
+    /// and is there in the end.
+    #[test]
+    fn loom_permits_pass_over_who_timed_out() {
+        loom::model(|| {
+            let permits = Arc::new(Permits::new(1));
+            permits.try_take(1).unwrap();
+            let hasty = {
+                let permits = permits.clone();
+                thread::spawn(move || {
+                    if take(&permits, 1, true).is_ok() {
+                        give_back(&permits, 1);
+                    }
+                })
+            };
+            let steady = {
+                let permits = permits.clone();
+                thread::spawn(move || {
+                    take(&permits, 1, false).unwrap();
+                    give_back(&permits, 1);
+                })
+            };
+            give_back(&permits, 1);
+            hasty.join().unwrap();
+            steady.join().unwrap();
+            is_whole(&permits, 1);
+        });
+    }
+
+    /// One that wants two waits before one that wants one; when it goes, the other is served though nobody gives back.
+    #[test]
+    fn loom_permits_serve_those_behind_who_left() {
+        loom::model(|| {
+            let permits = Arc::new(Permits::new(2));
+            permits.try_take(1).unwrap();
+            let large = {
+                let permits = permits.clone();
+                thread::spawn(move || {
+                    assert_eq!(take(&permits, 2, true), Err(Refused::TooFew));
+                })
+            };
+            take(&permits, 1, false).unwrap();
+            large.join().unwrap();
+            give_back(&permits, 2);
+            is_whole(&permits, 2);
+        });
+    }
+
+    /// Adding and waiting do not miss each other, and what the permit protects is handed on with it.
+    #[test]
+    fn loom_permits_exclude_and_lose_no_wake_up() {
+        loom::model(|| {
+            let shared = Arc::new((Permits::new(1), AtomicUsize::new(0)));
+            let add = |shared: &(Permits, AtomicUsize)| {
+                take(&shared.0, 1, false).unwrap();
+                // Relaxed and in two steps: only the permit keeps it whole.
+                let seen = shared.1.load(Ordering::Relaxed);
+                shared.1.store(seen + 1, Ordering::Relaxed);
+                give_back(&shared.0, 1);
+            };
+            let other = {
+                let shared = shared.clone();
+                thread::spawn(move || add(&shared))
+            };
+            add(&shared);
+            other.join().unwrap();
+            assert_eq!(shared.1.load(Ordering::Relaxed), 2);
+            is_whole(&shared.0, 1);
+        });
+    }
+
+    /// Closing, giving back and waiting at once: the waiter has the permit or the news, and the count stays exact.
+    #[test]
+    fn loom_permits_close_wakes_or_serves() {
+        loom::model(|| {
+            let permits = Arc::new(Permits::new(1));
+            permits.try_take(1).unwrap();
+            let waiter = {
+                let permits = permits.clone();
+                thread::spawn(move || match take(&permits, 1, false) {
+                    Ok(()) => give_back(&permits, 1),
+                    Err(why) => assert_eq!(why, Refused::Closed),
+                })
+            };
+            let closer = {
+                let permits = permits.clone();
+                thread::spawn(move || permits.close().settle())
+            };
+            give_back(&permits, 1);
+            waiter.join().unwrap();
+            closer.join().unwrap();
+            let word = permits.word.load(Ordering::Relaxed);
+            assert_eq!(word, 1 << SHIFT | CLOSED);
+        });
+    }
+}
