@@ -34,7 +34,7 @@ mod waiter;
 pub(crate) mod word;
 
 #[cfg(not(urgo_loom))]
-pub(crate) use biased::{BiasedLock, Held};
+pub(crate) use biased::BiasedLock;
 #[cfg(not(urgo_loom))]
 pub(crate) use queue::WaitQueue;
 #[cfg(not(urgo_loom))]

@@ -1,0 +1,249 @@
+//! One place of the lot's table: a short lock, and the queues of the words that hash to it.
+//!
+//! # State
+//!
+//! | lock | meaning | who stores it |
+//! |---|---|---|
+//! | `FREE` 0 | nobody is in the bucket | the holder, leaving |
+//! | `HELD` 1 | one thread is in it | whoever takes it, from `FREE` |
+//! | `CROWDED` 2 | one thread is in it, others may sleep in `futex(2)` | whoever gives up spinning |
+//!
+//! | node | meaning | links that hold |
+//! |---|---|---|
+//! | not queued | in no queue | none |
+//! | first of its word | the queue's head, in the bucket's chain of words | `next`, `tail`, `chain` |
+//! | later | behind another waiter for the same word | `next`, `prev` |
+//!
+//! # Ordering
+//!
+//! | tag | store side | load side | publishes |
+//! |---|---|---|---|
+//! | LT1 | `unlock`, release | `lock`, acquire | nodes and links, and what either side did to the word before |
+//!
+//! # Safety
+//!
+//! Links are raw pointers to nodes on other stacks. A queued node is alive: its owner does not leave before the node was
+//! woken or taken out under this lock.
+
+#![allow(unsafe_code)]
+
+use super::Node;
+use crate::atomic::{AtomicU32, Ordering};
+use core::cell::Cell;
+use core::ptr;
+
+const FREE: u32 = 0;
+const HELD: u32 = 1;
+const CROWDED: u32 = 2;
+/// Looks at a held lock before its seeker sleeps: some times the length of a short section, less than a sleep costs.
+#[cfg(not(urgo_loom))]
+const SPINS: u32 = 40;
+
+/// See the module.
+#[derive(Debug)]
+#[repr(C)]
+pub(super) struct Bucket {
+    lock: AtomicU32,
+    /// The first waiter of the first word; `Node::chain` leads to the other words.
+    words: Cell<*const Node>,
+}
+
+// SAFETY: `words` is used under the lock only (the methods below say so), and names nodes, which are shared likewise.
+unsafe impl Sync for Bucket {}
+// SAFETY: as above.
+unsafe impl Send for Bucket {}
+
+impl Bucket {
+    #[cfg(not(urgo_loom))]
+    pub(super) const fn new() -> Bucket {
+        Bucket {
+            lock: AtomicU32::new(FREE),
+            words: Cell::new(ptr::null()),
+        }
+    }
+
+    #[cfg(urgo_loom)]
+    pub(super) fn new() -> Bucket {
+        Bucket {
+            lock: AtomicU32::new(FREE),
+            words: Cell::new(ptr::null()),
+        }
+    }
+
+    /// Any thread. May block the thread while another is in the bucket: for as long as that one's short section takes, or,
+    /// if it was preempted, until it runs again.
+    #[inline]
+    pub(super) fn lock(&self) {
+        // LT1, pairs with `unlock`.
+        if self
+            .lock
+            .compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed)
+            .is_err()
+        {
+            self.lock_slow();
+        }
+    }
+
+    #[cold]
+    #[cfg(not(urgo_loom))]
+    fn lock_slow(&self) {
+        for _ in 0..SPINS {
+            core::hint::spin_loop();
+            // LT1, pairs with `unlock`.
+            if self.lock.load(Ordering::Relaxed) == FREE
+                && self
+                    .lock
+                    .compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed)
+                    .is_ok()
+            {
+                return;
+            }
+        }
+        // LT1, pairs with `unlock`. Crowded even if we are the only one: there may be others asleep.
+        while self.lock.swap(CROWDED, Ordering::Acquire) != FREE {
+            let _ = urgo_sys::futex::wait(&self.lock, CROWDED, None);
+        }
+    }
+
+    #[cfg(urgo_loom)]
+    fn lock_slow(&self) {
+        // LT1, pairs with `unlock`.
+        while self
+            .lock
+            .compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed)
+            .is_err()
+        {
+            loom::thread::yield_now();
+        }
+    }
+
+    /// The holder only.
+    #[inline]
+    pub(super) fn unlock(&self) {
+        // LT1, pairs with `lock`.
+        if self.lock.swap(FREE, Ordering::Release) == CROWDED {
+            #[cfg(not(urgo_loom))]
+            urgo_sys::futex::wake(&self.lock, 1);
+        }
+    }
+
+    // ------------------------------------------------------------------------------- queues; the lock's holder only
+
+    /// The link that names the first waiter for `address`, or the link at which a first one is to be hung in.
+    ///
+    /// # Safety
+    ///
+    /// The caller holds the lock.
+    #[inline]
+    unsafe fn link(&self, address: usize) -> &Cell<*const Node> {
+        let mut link = &self.words;
+        // SAFETY: a queued node, alive by the module's invariant.
+        while let Some(first) = unsafe { link.get().as_ref() } {
+            if first.address() == address {
+                break;
+            }
+            link = &first.chain;
+        }
+        link
+    }
+
+    /// The first waiter for `address`.
+    ///
+    /// # Safety
+    ///
+    /// The caller holds the lock, and uses the node no longer than that and than the node is queued.
+    #[inline]
+    pub(super) unsafe fn first<'n>(&self, address: usize) -> Option<&'n Node> {
+        // SAFETY: the lock is held; a queued node is alive by the module's invariant.
+        unsafe { self.link(address).get().as_ref() }
+    }
+
+    /// Appends `node` to the queue of `address`.
+    ///
+    /// # Safety
+    ///
+    /// The caller holds the lock of the bucket of `address`; `node` is in no queue, and stays where it is until it was
+    /// woken or taken out.
+    #[inline]
+    pub(super) unsafe fn push(&self, address: usize, node: &Node) {
+        node.enter(address);
+        // SAFETY: the lock is held.
+        let link = unsafe { self.link(address) };
+        // SAFETY: a queued node is alive.
+        match unsafe { link.get().as_ref() } {
+            None => {
+                node.tail.set(node);
+                node.chain.set(ptr::null());
+                link.set(node);
+            }
+            Some(first) => {
+                let tail = first.tail.replace(node);
+                node.prev.set(tail);
+                // SAFETY: the tail of a queue is queued, so alive.
+                unsafe { &*tail }.next.set(node);
+            }
+        }
+    }
+
+    /// Puts `node` in front of the queue of `address`.
+    ///
+    /// # Safety
+    ///
+    /// As for [`push`](Self::push).
+    #[inline]
+    pub(super) unsafe fn push_first(&self, address: usize, node: &Node) {
+        node.enter(address);
+        // SAFETY: the lock is held.
+        let link = unsafe { self.link(address) };
+        // SAFETY: a queued node is alive.
+        match unsafe { link.get().as_ref() } {
+            None => {
+                node.tail.set(node);
+                node.chain.set(ptr::null());
+            }
+            Some(first) => {
+                node.next.set(first);
+                node.tail.set(first.tail.get());
+                node.chain.set(first.chain.get());
+                first.prev.set(node);
+            }
+        }
+        link.set(node);
+    }
+
+    /// Takes `node` out if it is queued.
+    ///
+    /// # Safety
+    ///
+    /// The caller holds the lock of the bucket of the node's address.
+    #[inline]
+    pub(super) unsafe fn remove(&self, node: &Node) -> bool {
+        if !node.queued.replace(false) {
+            return false;
+        }
+        let (next, prev) = (node.next.get(), node.prev.get());
+        // SAFETY: neighbours of a queued node are queued, so alive; the lock is held.
+        unsafe {
+            match (prev.as_ref(), next.as_ref()) {
+                (None, None) => self.link(node.address()).set(node.chain.get()),
+                (None, Some(next)) => {
+                    next.prev.set(ptr::null());
+                    next.tail.set(node.tail.get());
+                    next.chain.set(node.chain.get());
+                    self.link(node.address()).set(next);
+                }
+                (Some(prev), None) => {
+                    prev.next.set(ptr::null());
+                    if let Some(first) = self.first(node.address()) {
+                        first.tail.set(prev);
+                    }
+                }
+                (Some(prev), Some(next)) => {
+                    prev.next.set(next);
+                    next.prev.set(prev);
+                }
+            }
+        }
+        true
+    }
+}
