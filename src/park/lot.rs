@@ -352,6 +352,18 @@ impl Locked<'_> {
         unsafe { self.bucket(address).push_first(address, node) };
     }
 
+    /// As [`Lot::remove`], together with what else is done under the lock.
+    ///
+    /// # Safety
+    ///
+    /// Nobody requeues what waits for `address`, for which `node` waits or waited last.
+    #[inline]
+    pub(crate) unsafe fn remove(&mut self, address: usize, node: &Node) -> bool {
+        debug_assert_eq!(node.address(), address);
+        // SAFETY: the lock of the bucket of its address is held, as promised by the caller.
+        unsafe { self.bucket(address).remove(node) }
+    }
+
     /// Ends the wait of the oldest waiter for `address` that still waits, with `case` (from [`WOKEN`] on). `false` if there
     /// is none; then nobody was told anything. Waiters whose waits were over leave the queue.
     #[inline]

@@ -5,15 +5,14 @@
 //!
 //! # Algorithm
 //!
-//! 1. *Take*: if nobody waits and there are enough, one exchange. Otherwise list a turn, under the lock of the turns, and
-//!    wait.
-//! 2. *Give back*: add to the word. If somebody waits, lock the turns and *serve*.
-//! 3. *Serve*: as long as there is enough for the first in the list, take it out, end its wait, and subtract what it wanted.
+//! 1. *Take*: if nobody waits and there are enough, one exchange. Otherwise queue in the lot, and wait.
+//! 2. *Give back*: add to the word. If somebody waits, lock its bucket of the lot and *serve*.
+//! 3. *Serve*: as long as there is enough for the first in the queue, take it out, end its wait, and subtract what it wanted.
 //!    If its wait was over already, nothing is subtracted. Settle outside the lock.
 //! 4. A waiter that timed out or was cancelled takes itself out and serves: it may have been the one for whom the others
 //!    waited.
 //!
-//! Nobody is given a part. What does not suffice for the first in the list stays on the word, so a waiter that goes has
+//! Nobody is given a part. What does not suffice for the first in the queue stays on the word, so a waiter that goes has
 //! nothing to give back, and the count is exact by construction. Nobody overtakes: not even what could be had at once is
 //! taken past a waiter that wants more. Hence whoever wants much is not starved by many that want little, nor these by it.
 //!
@@ -21,9 +20,9 @@
 //!
 //! | bits of `word` | meaning | who changes them |
 //! |---|---|---|
-//! | `WAITERS` 1 | the list is not empty | the holder of the turns' lock |
-//! | `CLOSED` 2 | nobody is given any more | the holder of the turns' lock, once |
-//! | the rest | permits that are free | adding: anybody. Subtracting: anybody while `WAITERS` is clear, else the holder of the lock |
+//! | `WAITERS` 1 | somebody is in the queue | the holder of the bucket's lock |
+//! | `CLOSED` 2 | nobody is given any more | the holder of the bucket's lock, once |
+//! | the rest | permits that are free | adding: anybody. Subtracting: anybody while `WAITERS` is clear, else the holder of the bucket's lock |
 //!
 //! # Ordering
 //!
@@ -42,24 +41,26 @@
 //!
 //! # Invariants
 //!
-//! Free permits and those taken add up, always. `WAITERS` is set if and only if the list is not empty, whenever the lock is
-//! free.
+//! Free permits and those taken add up, always. `WAITERS` is set if and only if somebody is in the queue, whenever the
+//! bucket's lock is free.
 //!
 //! # Safety
 //!
-//! Turns are listed by reference; each is taken out by `leave` or by whoever delivers before its frame goes.
+//! Nodes are queued by reference; each is taken out by `leave` or by whoever delivers before its frame goes.
 
 #![allow(unsafe_code)]
 
-use super::turns::{Locked, Turn, Turns, Wakes};
 use crate::atomic::{AtomicUsize, Ordering};
+use crate::park::lot::{Locked, Lot, Node, WOKEN};
+#[cfg(not(urgo_loom))]
+use crate::sched::settle;
 
 const WAITERS: usize = 1;
 const CLOSED: usize = 2;
 const SHIFT: u32 = 2;
 
 /// The case that ends a wait when the permits are closed.
-const CASE_CLOSED: u32 = crate::park::CASE_FIRST;
+const CASE_CLOSED: u32 = WOKEN + 1;
 
 /// As many permits as there may be. A bit is left over, so that an addition can be seen to be too much.
 pub(super) const PERMITS_MAX: usize = usize::MAX >> (SHIFT + 1);
@@ -84,9 +85,9 @@ pub(super) enum Rank {
     First,
 }
 
-/// What came of listing a turn.
+/// What came of going to the queue.
 #[derive(Debug, PartialEq, Eq)]
-enum Listed {
+enum Queued {
     Taken,
     Closed,
     Waits,
@@ -96,7 +97,8 @@ enum Listed {
 #[derive(Debug)]
 pub(super) struct Permits {
     word: AtomicUsize,
-    turns: Turns,
+    #[cfg(urgo_loom)]
+    lot: Lot,
 }
 
 impl Permits {
@@ -105,7 +107,6 @@ impl Permits {
     pub(super) const fn new(permits: usize) -> Permits {
         Permits {
             word: AtomicUsize::new(permits << SHIFT),
-            turns: Turns::new(),
         }
     }
 
@@ -113,8 +114,25 @@ impl Permits {
     pub(super) fn new(permits: usize) -> Permits {
         Permits {
             word: AtomicUsize::new(permits << SHIFT),
-            turns: Turns::new(),
+            lot: Lot::new(),
         }
+    }
+
+    #[cfg(not(urgo_loom))]
+    #[inline]
+    fn lot(&self) -> &Lot {
+        &crate::park::lot::LOT
+    }
+
+    #[cfg(urgo_loom)]
+    fn lot(&self) -> &Lot {
+        &self.lot
+    }
+
+    /// The key in the lot.
+    #[inline]
+    fn address(&self) -> usize {
+        (&raw const self.word).addr()
     }
 
     /// How many are free, those included that add up for the first waiter.
@@ -136,8 +154,10 @@ impl Permits {
     pub(super) fn try_take_passing(&self, n: usize) -> Result<(), Refused> {
         match self.try_take(n) {
             Err(Refused::TooFew) => {
-                let _locked = self.turns.lock();
-                self.try_take_past(n, 0)
+                let locked = self.lot().lock(self.address());
+                let done = self.try_take_past(n, 0);
+                unlock_quietly(locked);
+                done
             }
             done => done,
         }
@@ -174,23 +194,23 @@ impl Permits {
         self.word.load(Ordering::Relaxed) & (WAITERS | CLOSED) == 0
     }
 
-    /// Takes what `turn` wants, or lists it.
+    /// Takes what `node`, by its tag, wants, or queues it.
     ///
     /// # Safety
     ///
-    /// If it `Waits`: `turn` does not move, and its owner calls `leave` before its frame goes, unless its wait ended by a
+    /// If it `Waits`: `node` does not move, and its owner calls `leave` before its frame goes, unless its wait ended by a
     /// delivery.
-    unsafe fn enlist(&self, turn: &Turn, rank: Rank) -> Listed {
-        let locked = self.turns.lock();
+    unsafe fn enqueue(&self, node: &Node, rank: Rank) -> Queued {
+        let mut locked = self.lot().lock(self.address());
         let barrier = if rank == Rank::Last { WAITERS } else { 0 };
-        loop {
-            match self.try_take_past(turn.wants, barrier) {
-                Ok(()) => return Listed::Taken,
-                Err(Refused::Closed) => return Listed::Closed,
+        let queued = loop {
+            match self.try_take_past(node.tag, barrier) {
+                Ok(()) => break Queued::Taken,
+                Err(Refused::Closed) => break Queued::Closed,
                 Err(Refused::TooFew) => {}
             }
             let seen = self.word.load(Ordering::Relaxed);
-            let has_enough = seen >> SHIFT >= turn.wants && seen & barrier == 0;
+            let has_enough = seen >> SHIFT >= node.tag && seen & barrier == 0;
             // An addition since the look above makes the exchange fail, or was seen by it.
             if !has_enough
                 && self
@@ -198,33 +218,41 @@ impl Permits {
                     .compare_exchange(seen, seen | WAITERS, Ordering::Relaxed, Ordering::Relaxed)
                     .is_ok()
             {
-                // SAFETY: as promised by the caller; it was not listed before.
-                unsafe { locked.push(turn, rank == Rank::First) };
-                return Listed::Waits;
+                // SAFETY: as promised by the caller; it was not queued before.
+                unsafe {
+                    if rank == Rank::First {
+                        locked.push_first(self.address(), node);
+                    } else {
+                        locked.push(self.address(), node);
+                    }
+                }
+                break Queued::Waits;
             }
-        }
+        };
+        unlock_quietly(locked);
+        queued
     }
 
-    /// Takes a turn out whose wait did not end by a delivery, and serves those behind it.
-    fn leave(&self, turn: &Turn) -> Wakes {
-        let mut wakes = Wakes::new();
-        let locked = self.turns.lock();
-        if locked.remove(turn) {
-            self.serve(&locked, &mut wakes);
+    /// Takes a node out whose wait did not end by a delivery, and serves those behind it.
+    fn leave(&self, node: &Node) {
+        let mut locked = self.lot().lock(self.address());
+        // SAFETY: nobody requeues waiters for permits.
+        // If it was taken out before, whoever did so has gone on to the next.
+        if unsafe { locked.remove(self.address(), node) } {
+            self.serve(&mut locked);
         }
-        wakes
+        locked.unlock().for_each(settle);
     }
 
-    /// Delivers to the first in the list as long as there is enough.
-    fn serve(&self, locked: &Locked<'_>, wakes: &mut Wakes) {
-        while let Some(turn) = locked.front() {
+    /// Delivers to the first in the queue as long as there is enough.
+    fn serve(&self, locked: &mut Locked<'_>) {
+        while let Some(wants) = locked.first_tag(self.address()) {
             // PM1, pairs with the release in `add`.
             let free = self.word.load(Ordering::Acquire) >> SHIFT;
-            if free < turn.wants {
+            if free < wants {
                 return;
             }
-            let wants = turn.wants;
-            if locked.deliver(turn, None, wakes) {
+            if locked.wake_only_first(self.address(), WOKEN) == Some(true) {
                 // Nobody else subtracts while `WAITERS` is set, so there are still enough.
                 self.word.fetch_sub(wants << SHIFT, Ordering::Relaxed);
             }
@@ -232,32 +260,30 @@ impl Permits {
         self.word.fetch_and(!WAITERS, Ordering::Relaxed);
     }
 
-    /// Adds `n`. The sum of those free and taken stays below [`PERMITS_MAX`], or the caller looks at the number that is
-    /// returned: how many there were before.
+    /// Adds `n`, and serves. The sum of those free and taken stays below [`PERMITS_MAX`], or the caller looks at the number
+    /// that is returned: how many were free before.
     #[inline]
-    pub(super) fn add(&self, n: usize) -> (usize, Wakes) {
+    pub(super) fn add(&self, n: usize) -> usize {
         // PM1, pairs with the exchange in `try_take_past` and the load in `serve`.
         let before = self.word.fetch_add(n << SHIFT, Ordering::Release);
-        let wakes = if before & WAITERS != 0 {
-            self.serve_slow()
-        } else {
-            Wakes::new()
-        };
-        (before >> SHIFT, wakes)
+        if before & WAITERS != 0 {
+            self.serve_slow();
+        }
+        before >> SHIFT
     }
 
     #[cold]
-    fn serve_slow(&self) -> Wakes {
-        let mut wakes = Wakes::new();
-        self.serve(&self.turns.lock(), &mut wakes);
-        wakes
+    fn serve_slow(&self) {
+        let mut locked = self.lot().lock(self.address());
+        self.serve(&mut locked);
+        locked.unlock().for_each(settle);
     }
 
     /// Takes up to `n` out of the world; returns how many.
     pub(super) fn forget(&self, n: usize) -> usize {
-        let _locked = self.turns.lock();
+        let locked = self.lot().lock(self.address());
         let mut seen = self.word.load(Ordering::Relaxed);
-        loop {
+        let fewer = loop {
             let fewer = n.min(seen >> SHIFT);
             match self.word.compare_exchange_weak(
                 seen,
@@ -265,32 +291,45 @@ impl Permits {
                 Ordering::Relaxed,
                 Ordering::Relaxed,
             ) {
-                Ok(_) => return fewer,
+                Ok(_) => break fewer,
                 Err(now) => seen = now,
             }
-        }
+        };
+        unlock_quietly(locked);
+        fewer
     }
 
     /// Ends all waits without a delivery; nobody is given any more.
-    pub(super) fn close(&self) -> Wakes {
-        let mut wakes = Wakes::new();
-        let locked = self.turns.lock();
+    pub(super) fn close(&self) {
+        let mut locked = self.lot().lock(self.address());
         self.word.fetch_or(CLOSED, Ordering::Relaxed);
-        while let Some(turn) = locked.front() {
-            // One that is over already has received nothing either way.
-            locked.deliver(turn, Some(CASE_CLOSED), &mut wakes);
-        }
+        // Those whose waits are over already have received nothing either way.
+        while locked.wake_first(self.address(), CASE_CLOSED) {}
         self.word.fetch_and(!WAITERS, Ordering::Relaxed);
-        wakes
+        locked.unlock().for_each(settle);
+    }
+}
+
+/// Where nobody was woken.
+fn unlock_quietly(locked: Locked<'_>) {
+    let woken = locked.unlock().next();
+    debug_assert!(woken.is_none());
+}
+
+#[cfg(urgo_loom)]
+fn settle(wake: crate::park::Wake) {
+    if let crate::park::Wake::Thread(signal) = wake {
+        // SAFETY: the waiter stays until its signal is set. Pairs with the models' wait for it.
+        unsafe { signal.as_ref() }.store(1, Ordering::Release);
     }
 }
 
 #[cfg(not(urgo_loom))]
 mod waiting {
-    use super::{CASE_CLOSED, Listed, Permits, Rank, Refused};
+    use super::{CASE_CLOSED, Permits, Queued, Rank, Refused};
+    use crate::park::lot::Node;
     use crate::park::{Outcome, WaitReason};
     use crate::sched::{self, NEVER};
-    use crate::sync::turns::Turn;
     use crossbeam_utils::Backoff;
 
     /// Rounds of spinning before a wait, each twice as long as the one before: about 5 µs in all, less than it costs to wake
@@ -347,25 +386,25 @@ mod waiting {
                         self.try_take_passing(n)
                     };
                 }
-                let turn = Turn::new(n);
-                // SAFETY: the turn stays in this frame, which does not go before the wait is over; `leave` is called
+                let node = Node::new(sched::new_parked_waiter(), n);
+                // SAFETY: the node stays in this frame, which does not go before the wait is over; `leave` is called
                 // below unless the wait ended by a delivery. Nothing in between unwinds.
-                match unsafe { self.enlist(&turn, rank) } {
-                    Listed::Taken => return Ok(()),
-                    Listed::Closed => return Err(Refused::Closed),
-                    Listed::Waits => {}
+                match unsafe { self.enqueue(&node, rank) } {
+                    Queued::Taken => return Ok(()),
+                    Queued::Closed => return Err(Refused::Closed),
+                    Queued::Waits => {}
                 }
-                match sched::wait_parked(&turn.waiter, reason, deadline) {
-                    Outcome::Woken if turn.waiter.case() == Some(CASE_CLOSED) => {
+                match sched::wait_parked(&node.waiter, reason, deadline) {
+                    Outcome::Woken if node.waiter.case() == Some(CASE_CLOSED) => {
                         return Err(Refused::Closed);
                     }
                     Outcome::Woken => return Ok(()),
                     Outcome::TimedOut => {
-                        self.leave(&turn).settle();
+                        self.leave(&node);
                         return Err(Refused::TooFew);
                     }
                     Outcome::Cancelled => {
-                        self.leave(&turn).settle();
+                        self.leave(&node);
                         sched::unwind_if_cancelled();
                     }
                 }
@@ -377,41 +416,43 @@ mod waiting {
 #[cfg(all(test, urgo_loom))]
 mod tests {
     use super::*;
-    use crate::park::Outcome;
+    use crate::park::{Outcome, Target, Waiter};
     use loom::sync::Arc;
     use loom::thread;
 
     /// Takes `n` as a plain thread would; with `is_hasty`, a deadline passes at once. Whether it has them.
     fn take(permits: &Permits, n: usize, is_hasty: bool) -> Result<(), Refused> {
-        let turn = Turn::new(n);
-        // SAFETY: the turn stays in this frame until the wait is over.
-        match unsafe { permits.enlist(&turn, Rank::Last) } {
-            Listed::Taken => return Ok(()),
-            Listed::Closed => return Err(Refused::Closed),
-            Listed::Waits => {}
+        let node = Node::new(Waiter::parked(Target::Thread), n);
+        // SAFETY: the node stays in this frame until the wait is over.
+        match unsafe { permits.enqueue(&node, Rank::Last) } {
+            Queued::Taken => return Ok(()),
+            Queued::Closed => return Err(Refused::Closed),
+            Queued::Waits => {}
         }
-        if is_hasty && turn.waiter.finish(Outcome::TimedOut).is_some() {
-            permits.leave(&turn).settle();
+        if is_hasty && node.waiter.finish(Outcome::TimedOut).is_some() {
+            permits.leave(&node);
             return Err(Refused::TooFew);
         }
         // Pairs with the store in `settle`.
-        while turn.waiter.signal.load(Ordering::Acquire) == 0 {
+        while node.waiter.signal.load(Ordering::Acquire) == 0 {
             thread::yield_now();
         }
-        match turn.waiter.case() {
+        match node.waiter.case() {
             Some(CASE_CLOSED) => Err(Refused::Closed),
             _ => Ok(()),
         }
     }
 
     fn give_back(permits: &Permits, n: usize) {
-        permits.add(n).1.settle();
+        permits.add(n);
     }
 
     fn is_whole(permits: &Permits, n: usize) {
         let word = permits.word.load(Ordering::Relaxed);
         assert_eq!(word, n << SHIFT, "count and flags");
-        assert!(permits.turns.lock().is_empty());
+        let locked = permits.lot().lock(permits.address());
+        assert!(locked.is_empty(permits.address()));
+        unlock_quietly(locked);
     }
 
     /// A permit is given back while one waiter runs out of time and another waits for good: it reaches one that takes it,
@@ -500,7 +541,7 @@ mod tests {
             };
             let closer = {
                 let permits = permits.clone();
-                thread::spawn(move || permits.close().settle())
+                thread::spawn(move || permits.close())
             };
             give_back(&permits, 1);
             waiter.join().unwrap();

@@ -1,13 +1,11 @@
 //! The semaphore: permits with an API.
 //!
-//! It keeps its waiters itself instead of in the lot: weighted requests are served first come first served, so whoever
-//! gives permits back must look at the first waiter's weight, and at the next one's, in one step with the count. See
-//! `permits`.
+//! All of the protocol is in `permits`.
 
 use super::permits::{PERMITS_MAX, Permits, Rank, Refused};
 use crate::park::WaitReason;
 use crate::sched;
-use crate::time::{Deadline, DeadlineNs, duration_ns};
+use crate::time::{Deadline, duration_ns};
 use core::fmt;
 use core::mem;
 use std::sync::Arc;
@@ -365,7 +363,7 @@ impl Semaphore {
     /// assert_eq!(semaphore.try_acquire().unwrap_err(), TryAcquireError::Closed);
     /// ```
     pub fn close(&self) {
-        self.permits.close().settle();
+        self.permits.close();
     }
 
     /// Whether [`close`](Self::close) was called.
@@ -386,8 +384,7 @@ impl Semaphore {
         if n == 0 {
             return;
         }
-        let (before, wakes) = self.permits.add(n);
-        wakes.settle();
+        let before = self.permits.add(n);
         assert!(
             before <= PERMITS_MAX - n,
             "more than Semaphore::MAX_PERMITS permits"
