@@ -28,22 +28,31 @@
 #![allow(unsafe_code)]
 
 use super::Node;
+#[cfg(not(urgo_loom))]
 use crate::atomic::{AtomicU32, Ordering};
 use core::cell::Cell;
 use core::ptr;
 
+#[cfg(not(urgo_loom))]
 const FREE: u32 = 0;
+#[cfg(not(urgo_loom))]
 const HELD: u32 = 1;
+#[cfg(not(urgo_loom))]
 const CROWDED: u32 = 2;
 /// Looks at a held lock before its seeker sleeps: some times the length of a short section, less than a sleep costs.
 #[cfg(not(urgo_loom))]
 const SPINS: u32 = 40;
 
 /// See the module.
-#[derive(Debug)]
 #[repr(C)]
 pub(super) struct Bucket {
+    #[cfg(not(urgo_loom))]
     lock: AtomicU32,
+    /// The model checker's own lock: it lets a thread that must wait sleep, where ours would spin through its bound.
+    #[cfg(urgo_loom)]
+    lock: loom::sync::Mutex<()>,
+    #[cfg(urgo_loom)]
+    held: Cell<Option<loom::sync::MutexGuard<'static, ()>>>,
     /// The first waiter of the first word; `Node::chain` leads to the other words.
     words: Cell<*const Node>,
 }
@@ -52,6 +61,13 @@ pub(super) struct Bucket {
 unsafe impl Sync for Bucket {}
 // SAFETY: as above.
 unsafe impl Send for Bucket {}
+
+impl core::fmt::Debug for Bucket {
+    /// Blocks nothing, so tells nothing.
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Bucket").finish_non_exhaustive()
+    }
+}
 
 impl Bucket {
     #[cfg(not(urgo_loom))]
@@ -65,7 +81,8 @@ impl Bucket {
     #[cfg(urgo_loom)]
     pub(super) fn new() -> Bucket {
         Bucket {
-            lock: AtomicU32::new(FREE),
+            lock: Default::default(),
+            held: Cell::new(None),
             words: Cell::new(ptr::null()),
         }
     }
@@ -73,6 +90,7 @@ impl Bucket {
     /// Any thread. May block the thread while another is in the bucket: for as long as that one's short section takes, or,
     /// if it was preempted, until it runs again.
     #[inline]
+    #[cfg(not(urgo_loom))]
     pub(super) fn lock(&self) {
         // LT1, pairs with `unlock`.
         if self
@@ -106,25 +124,31 @@ impl Bucket {
     }
 
     #[cfg(urgo_loom)]
-    fn lock_slow(&self) {
-        // LT1, pairs with `unlock`.
-        while self
-            .lock
-            .compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed)
-            .is_err()
-        {
-            loom::thread::yield_now();
-        }
+    pub(super) fn lock(&self) {
+        let guard = self.lock.lock().unwrap();
+        // SAFETY: dropped in `unlock`, which the holder calls before the bucket goes.
+        let guard = unsafe {
+            core::mem::transmute::<
+                loom::sync::MutexGuard<'_, ()>,
+                loom::sync::MutexGuard<'static, ()>,
+            >(guard)
+        };
+        self.held.set(Some(guard));
     }
 
     /// The holder only.
     #[inline]
+    #[cfg(not(urgo_loom))]
     pub(super) fn unlock(&self) {
         // LT1, pairs with `lock`.
         if self.lock.swap(FREE, Ordering::Release) == CROWDED {
-            #[cfg(not(urgo_loom))]
             urgo_sys::futex::wake(&self.lock, 1);
         }
+    }
+
+    #[cfg(urgo_loom)]
+    pub(super) fn unlock(&self) {
+        drop(self.held.take());
     }
 
     // ------------------------------------------------------------------------------- queues; the lock's holder only
