@@ -54,6 +54,7 @@ use crate::atomic::{AtomicUsize, Ordering};
 use crate::park::lot::{Locked, Lot, Node, WOKEN};
 #[cfg(not(urgo_loom))]
 use crate::sched::settle;
+use core::cell::Cell;
 
 const WAITERS: usize = 1;
 const CLOSED: usize = 2;
@@ -246,18 +247,23 @@ impl Permits {
 
     /// Delivers to the first in the queue as long as there is enough.
     fn serve(&self, locked: &mut Locked<'_>) {
-        while let Some(wants) = locked.first_tag(self.address()) {
+        let wanted = Cell::new(0);
+        loop {
             // PM1, pairs with the release in `add`.
             let free = self.word.load(Ordering::Acquire) >> SHIFT;
-            if free < wants {
-                return;
+            let has_enough = |wants| {
+                wanted.set(wants);
+                wants <= free
+            };
+            if !locked.wake_first_if(self.address(), WOKEN, has_enough) {
+                break;
             }
-            if locked.wake_only_first(self.address(), WOKEN) == Some(true) {
-                // Nobody else subtracts while `WAITERS` is set, so there are still enough.
-                self.word.fetch_sub(wants << SHIFT, Ordering::Relaxed);
-            }
+            // Nobody else subtracts while `WAITERS` is set, so there are still enough.
+            self.word.fetch_sub(wanted.get() << SHIFT, Ordering::Relaxed);
         }
-        self.word.fetch_and(!WAITERS, Ordering::Relaxed);
+        if locked.is_empty(self.address()) {
+            self.word.fetch_and(!WAITERS, Ordering::Relaxed);
+        }
     }
 
     /// Adds `n`, and serves. The sum of those free and taken stays below [`PERMITS_MAX`], or the caller looks at the number
