@@ -259,7 +259,8 @@ impl Permits {
                 break;
             }
             // Nobody else subtracts while `WAITERS` is set, so there are still enough.
-            self.word.fetch_sub(wanted.get() << SHIFT, Ordering::Relaxed);
+            self.word
+                .fetch_sub(wanted.get() << SHIFT, Ordering::Relaxed);
         }
         if locked.is_empty(self.address()) {
             self.word.fetch_and(!WAITERS, Ordering::Relaxed);
