@@ -302,6 +302,7 @@ impl Lot {
 #[derive(Debug)]
 pub(crate) struct Locked<'a> {
     lot: &'a Lot,
+    /// The places of the buckets; one and the same if it is one.
     low: usize,
     high: usize,
     wakes: Wakes,
@@ -314,6 +315,21 @@ impl Locked<'_> {
         let place = Lot::place(address);
         debug_assert!(place == self.low || place == self.high);
         &self.lot.buckets[place]
+    }
+
+    /// Locks the bucket of `address` as well, if nobody is in it; never waits, so the order of locks does not matter.
+    #[inline]
+    pub(crate) fn try_add(&mut self, address: usize) -> bool {
+        debug_assert_eq!(self.low, self.high);
+        let place = Lot::place(address);
+        if place == self.low {
+            return true;
+        }
+        let is_locked = self.lot.buckets[place].try_lock();
+        if is_locked {
+            self.high = place;
+        }
+        is_locked
     }
 
     /// Whether nobody waits for `address`, not even somebody whose wait is over and who has yet to leave.
@@ -368,11 +384,24 @@ impl Locked<'_> {
     /// is none; then nobody was told anything. Waiters whose waits were over leave the queue.
     #[inline]
     pub(crate) fn wake_first(&mut self, address: usize, case: u32) -> bool {
+        self.wake_first_if(address, case, |_| true)
+    }
+
+    /// As [`wake_first`](Self::wake_first), if `fits` the tag of that waiter.
+    #[inline]
+    pub(crate) fn wake_first_if(
+        &mut self,
+        address: usize,
+        case: u32,
+        fits: impl Fn(usize) -> bool,
+    ) -> bool {
         let bucket = self.bucket(address);
         // SAFETY: the lock is held; a node is used while it is queued, and then as one whose wait we have ended, which is
         // alive until its wake is settled, or as one whose owner needs the lock that we hold to leave.
         unsafe {
-            while let Some(node) = bucket.first(address) {
+            while let Some(node) = bucket.first(address)
+                && (fits(node.tag) || node.waiter.outcome().is_some())
+            {
                 bucket.remove(node);
                 if let Some(wake) = node.waiter.finish_case(case) {
                     self.wakes.push(node, wake);
@@ -383,34 +412,31 @@ impl Locked<'_> {
         false
     }
 
-    /// Takes the oldest waiter for `address` out of the queue, and ends its wait with `case` unless it was over already;
-    /// whether it was ended so. `None` if there is nobody. For owners who weigh the [tag](Self::first_tag) of the first
-    /// before they wake it, and so must not wake the one after it instead.
-    #[inline]
-    pub(crate) fn wake_only_first(&mut self, address: usize, case: u32) -> Option<bool> {
-        let bucket = self.bucket(address);
-        // SAFETY: as in `wake_first`.
-        unsafe {
-            let node = bucket.first(address)?;
-            bucket.remove(node);
-            let wake = node.waiter.finish_case(case);
-            if let Some(wake) = wake {
-                self.wakes.push(node, wake);
-            }
-            Some(wake.is_some())
-        }
-    }
-
     /// Lets the oldest waiter for `from` that still waits go on waiting, for `to`, behind those that are there. `false` if
     /// there is none. Waiters whose waits were over leave the queue.
     #[inline]
     pub(crate) fn move_first(&mut self, from: usize, to: usize) -> bool {
+        self.move_first_if(from, to, |_| true)
+    }
+
+    /// As [`move_first`](Self::move_first), if `fits` the tag of that waiter.
+    #[inline]
+    pub(crate) fn move_first_if(
+        &mut self,
+        from: usize,
+        to: usize,
+        fits: impl Fn(usize) -> bool,
+    ) -> bool {
         let bucket = self.bucket(from);
         // SAFETY: both locks are held, so that no owner of these nodes can leave; a node is pushed after it was taken out.
         unsafe {
             while let Some(node) = bucket.first(from) {
+                let is_over = node.waiter.outcome().is_some();
+                if !is_over && !fits(node.tag) {
+                    return false;
+                }
                 bucket.remove(node);
-                if node.waiter.outcome().is_none() {
+                if !is_over {
                     self.bucket(to).push(to, node);
                     return true;
                 }

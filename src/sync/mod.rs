@@ -3,9 +3,19 @@
 //! Locks and other ways to wait for each other, for goroutines and threads alike, each on one word.
 
 #[cfg(not(urgo_loom))]
+mod condvar;
+mod condvar_word;
+#[cfg(not(urgo_loom))]
 pub mod futex;
 #[cfg(not(urgo_loom))]
+mod mutex;
+mod mutex_word;
 mod waiting;
+
+#[cfg(not(urgo_loom))]
+pub use condvar::{Condvar, WaitTimeoutResult};
+#[cfg(not(urgo_loom))]
+pub use mutex::{ArcMutexGuard, MappedMutexGuard, Mutex, MutexGuard, RawMutex};
 
 // `permits` is compiled under the model checker, too; all else is not.
 #[cfg(not(urgo_loom))]

@@ -92,14 +92,19 @@ impl Bucket {
     #[inline]
     #[cfg(not(urgo_loom))]
     pub(super) fn lock(&self) {
-        // LT1, pairs with `unlock`.
-        if self
-            .lock
-            .compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed)
-            .is_err()
-        {
+        if !self.try_lock() {
             self.lock_slow();
         }
+    }
+
+    /// Any thread. Takes the lock if it is free.
+    #[inline]
+    #[cfg(not(urgo_loom))]
+    pub(super) fn try_lock(&self) -> bool {
+        // LT1, pairs with `unlock`.
+        self.lock
+            .compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed)
+            .is_ok()
     }
 
     #[cold]
@@ -107,13 +112,7 @@ impl Bucket {
     fn lock_slow(&self) {
         for _ in 0..SPINS {
             core::hint::spin_loop();
-            // LT1, pairs with `unlock`.
-            if self.lock.load(Ordering::Relaxed) == FREE
-                && self
-                    .lock
-                    .compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed)
-                    .is_ok()
-            {
+            if self.lock.load(Ordering::Relaxed) == FREE && self.try_lock() {
                 return;
             }
         }
@@ -125,7 +124,22 @@ impl Bucket {
 
     #[cfg(urgo_loom)]
     pub(super) fn lock(&self) {
-        let guard = self.lock.lock().unwrap();
+        self.hold(self.lock.lock().unwrap());
+    }
+
+    #[cfg(urgo_loom)]
+    pub(super) fn try_lock(&self) -> bool {
+        match self.lock.try_lock() {
+            Ok(guard) => {
+                self.hold(guard);
+                true
+            }
+            Err(_) => false,
+        }
+    }
+
+    #[cfg(urgo_loom)]
+    fn hold(&self, guard: loom::sync::MutexGuard<'_, ()>) {
         // SAFETY: dropped in `unlock`, which the holder calls before the bucket goes.
         let guard = unsafe {
             core::mem::transmute::<
