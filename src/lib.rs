@@ -54,7 +54,7 @@
 //! * **A goroutine that computes without end keeps its worker.** Call [`yield_now`] now and then.
 
 #![deny(unsafe_code)]
-#![cfg_attr(urgo_loom, allow(dead_code))]
+#![cfg_attr(urgo_loom, allow(dead_code, unreachable_pub, unused_imports))]
 
 #[cfg(not(target_os = "linux"))]
 compile_error!("urgo runs on Linux only: it is built on io_uring");
@@ -62,7 +62,6 @@ compile_error!("urgo runs on Linux only: it is built on io_uring");
 mod atomic;
 #[cfg(not(urgo_loom))]
 mod blocking;
-#[cfg(not(urgo_loom))]
 pub mod chan;
 #[cfg(not(urgo_loom))]
 pub mod debug;
@@ -82,7 +81,6 @@ mod sched;
 #[cfg(not(urgo_loom))]
 mod seam;
 pub mod sync;
-#[cfg(not(urgo_loom))]
 pub mod time;
 #[cfg(not(urgo_loom))]
 mod timer;

@@ -180,6 +180,17 @@ impl BiasedLock {
         }
     }
 
+    /// Whether another thread than `me` had the lock last, as far as can be seen. A hint.
+    #[inline]
+    pub(crate) fn is_used_elsewhere(&self, me: usize) -> bool {
+        let owner = self.owner.load(Ordering::Relaxed);
+        if owner != 0 {
+            return owner != me;
+        }
+        let last = self.last.load(Ordering::Relaxed);
+        last != me || last == 0
+    }
+
     /// For a waiter that has announced itself: what it looks at next was published before, or its publisher, who holds this
     /// lock while publishing, will see the announcement. `me` is the caller's token.
     #[inline]

@@ -28,16 +28,13 @@ mod biased;
 pub(crate) mod lot;
 #[cfg(not(urgo_loom))]
 mod queue;
-#[cfg(not(urgo_loom))]
 mod reason;
 mod waiter;
 pub(crate) mod word;
 
-#[cfg(not(urgo_loom))]
 pub(crate) use biased::BiasedLock;
 #[cfg(not(urgo_loom))]
 pub(crate) use queue::WaitQueue;
-#[cfg(not(urgo_loom))]
 pub use reason::WaitReason;
 pub(crate) use waiter::{Outcome, Target, Waiter, Wake};
 pub(crate) use word::CASE_FIRST;

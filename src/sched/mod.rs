@@ -33,6 +33,9 @@ mod epoch;
 pub(crate) mod idle;
 pub(crate) mod inbox;
 
+#[cfg(urgo_loom)]
+mod model;
+
 #[cfg(not(urgo_loom))]
 mod entry;
 #[cfg(not(urgo_loom))]
@@ -81,5 +84,7 @@ mod exports {
 }
 #[cfg(not(urgo_loom))]
 pub(crate) use exports::*;
+#[cfg(urgo_loom)]
+pub(crate) use model::*;
 #[cfg(not(urgo_loom))]
 pub use spawn::Placement;

@@ -8,11 +8,13 @@
 
 mod deadline;
 mod instant;
+#[cfg(not(urgo_loom))]
 mod sleep;
 
 pub use deadline::Deadline;
 pub(crate) use deadline::DeadlineNs;
 pub use instant::Instant;
 pub(crate) use instant::duration_ns;
+#[cfg(not(urgo_loom))]
 pub use sleep::{sleep, sleep_until};
 pub use std::time::Duration;

@@ -1,0 +1,159 @@
+//! Receivers whose messages the clock makes: no sender, no queue, no thread. A message exists from its time on, and
+//! whoever takes it first has it.
+
+use super::error::{RecvTimeoutError, TryRecvError};
+use crate::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::park::{Outcome, WaitReason};
+use crate::sched;
+use crate::time::{DeadlineNs, duration_ns};
+use std::time::{Duration, Instant};
+
+/// One message at one moment.
+#[derive(Debug)]
+pub(super) struct At {
+    /// The message.
+    moment: Instant,
+    /// The same by the scheduler's clock, or a little later.
+    due_ns: u64,
+    /// Relaxed: nothing but the message goes with it, and that never changes.
+    is_taken: AtomicBool,
+}
+
+impl At {
+    pub(super) fn due(moment: Instant) -> At {
+        At {
+            moment,
+            due_ns: moment.deadline_ns(),
+            is_taken: AtomicBool::new(false),
+        }
+    }
+
+    /// `None` if that is too far away to say.
+    pub(super) fn after(duration: Duration) -> Option<At> {
+        Some(At {
+            moment: Instant::now().checked_add(duration)?,
+            due_ns: sched::now_ns().saturating_add(duration_ns(duration)),
+            is_taken: AtomicBool::new(false),
+        })
+    }
+
+    pub(super) fn try_recv(&self) -> Result<Instant, TryRecvError> {
+        if self.is_empty() || self.is_taken.swap(true, Ordering::Relaxed) {
+            return Err(TryRecvError::Empty);
+        }
+        Ok(self.moment)
+    }
+
+    pub(super) fn recv(&self, deadline_ns: u64) -> Result<Instant, RecvTimeoutError> {
+        recv_due(deadline_ns, || self.try_recv(), || self.next_ns())
+    }
+
+    /// When to look again.
+    pub(super) fn next_ns(&self) -> u64 {
+        if self.is_taken.load(Ordering::Relaxed) {
+            sched::NEVER
+        } else {
+            self.due_ns
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.is_taken.load(Ordering::Relaxed) || sched::now_ns() < self.due_ns
+    }
+}
+
+/// One message per beat. Beats that nobody took in time are skipped; those to come keep their times.
+#[derive(Debug)]
+pub(super) struct Tick {
+    /// The first beat.
+    first: Instant,
+    /// The same by the scheduler's clock, or a little later.
+    first_ns: u64,
+    /// Not 0.
+    period_ns: u64,
+    /// The beat that is delivered next, by the scheduler's clock. Relaxed: nothing else goes with it.
+    due_ns: AtomicU64,
+}
+
+impl Tick {
+    /// `None` if the first beat is too far away to say.
+    pub(super) fn every(period: Duration) -> Option<Tick> {
+        let first = Instant::now().checked_add(period)?;
+        let period_ns = duration_ns(period).max(1);
+        let first_ns = sched::now_ns().saturating_add(period_ns);
+        Some(Tick {
+            first,
+            first_ns,
+            period_ns,
+            due_ns: AtomicU64::new(first_ns),
+        })
+    }
+
+    pub(super) fn try_recv(&self) -> Result<Instant, TryRecvError> {
+        let mut due_ns = self.due_ns.load(Ordering::Relaxed);
+        loop {
+            let now_ns = sched::now_ns();
+            if now_ns < due_ns {
+                return Err(TryRecvError::Empty);
+            }
+            let missed = (now_ns - due_ns) / self.period_ns;
+            let next_ns = due_ns.saturating_add((missed + 1).saturating_mul(self.period_ns));
+            match self.due_ns.compare_exchange(
+                due_ns,
+                next_ns,
+                Ordering::Relaxed,
+                Ordering::Relaxed,
+            ) {
+                Ok(_) => return Ok(self.first + Duration::from_nanos(due_ns - self.first_ns)),
+                Err(other_ns) => due_ns = other_ns,
+            }
+        }
+    }
+
+    pub(super) fn recv(&self, deadline_ns: u64) -> Result<Instant, RecvTimeoutError> {
+        recv_due(deadline_ns, || self.try_recv(), || self.next_ns())
+    }
+
+    /// When to look again.
+    pub(super) fn next_ns(&self) -> u64 {
+        self.due_ns.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        sched::now_ns() < self.due_ns.load(Ordering::Relaxed)
+    }
+}
+
+/// Nothing ever comes. Blocks until the deadline.
+pub(super) fn recv_never(deadline_ns: u64) -> RecvTimeoutError {
+    loop {
+        wait_until(deadline_ns);
+        if deadline_ns <= sched::now_ns() {
+            return RecvTimeoutError::Timeout;
+        }
+    }
+}
+
+fn recv_due(
+    deadline_ns: u64,
+    try_recv: impl Fn() -> Result<Instant, TryRecvError>,
+    next_ns: impl Fn() -> u64,
+) -> Result<Instant, RecvTimeoutError> {
+    loop {
+        if let Ok(moment) = try_recv() {
+            return Ok(moment);
+        }
+        if deadline_ns <= sched::now_ns() {
+            return Err(RecvTimeoutError::Timeout);
+        }
+        wait_until(next_ns().min(deadline_ns));
+    }
+}
+
+/// Blocks the calling goroutine or thread.
+fn wait_until(deadline_ns: u64) {
+    let waiter = sched::new_parked_waiter();
+    if sched::wait_parked(&waiter, WaitReason::ChanRecv, deadline_ns) == Outcome::Cancelled {
+        sched::unwind_if_cancelled();
+    }
+}

@@ -1,0 +1,482 @@
+//! The rendezvous: a channel without a queue. A value goes from the sender's stack to the receiver's.
+//!
+//! # Algorithm
+//!
+//! Under one lock, biased to the worker that uses it alone: whoever comes looks for someone in the other side's line. A
+//! sender *claims* the first receiver (its wait is over, but it is not woken yet), writes the value into the place that the
+//! receiver offers, and settles the wake; a receiver claims the first sender and takes the value out of the place it offers.
+//! Nobody there: it enters its own line and waits. On one worker the one that was woken is the next to run, entered straight
+//! from the stack of the one that woke it as soon as that one waits.
+//!
+//! A select that has claimed a receiver has no value yet: it gets the claim as its token, and hands the value over, or calls
+//! the claim off, when it completes. A select that waits in the senders' line offers its token: a receiver that finds it
+//! there puts a claim on *itself* into it, and waits for the value.
+//!
+//! A select never meets itself. One that registers and finds a partner in the line first claims itself (so that nobody else
+//! can), then the partner, both under the lock: of two selects that meet on one channel, one always succeeds.
+//!
+//! # Invariants
+//!
+//! Between claim and settling the claimed one stays where it is (`park`), so its place and its token may be used without the
+//! lock. Once `is_closed` is set nobody enters a line.
+//!
+//! # Safety
+//!
+//! Places and tokens on other stacks are reached through raw pointers, alive by the invariants above. A place's type is the
+//! channel's.
+
+#![allow(unsafe_code)]
+
+use super::buffered::Side;
+use super::error::{RecvTimeoutError, SendTimeoutError, TryRecvError, TrySendError};
+use super::line::{Entry, Line, Offer};
+use super::select::Registered;
+use super::token::{Claim, ClaimedReceiver, Token};
+use crate::park::{BiasedLock, Outcome, WaitReason, Waiter, Wake};
+use crate::sched;
+use core::cell::Cell;
+use core::marker::PhantomData;
+use core::mem::MaybeUninit;
+use core::ptr;
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Zero<T> {
+    lock: BiasedLock,
+    is_closed: Cell<bool>,
+    senders: Line,
+    receivers: Line,
+    /// Selects that only want to hear that somebody waits on the other side.
+    send_watchers: Line,
+    receive_watchers: Line,
+    _values: PhantomData<Box<T>>,
+}
+
+// SAFETY: values of type `T` go from sender to receiver, each to one; the cells are under the lock.
+unsafe impl<T: Send> Send for Zero<T> {}
+// SAFETY: as above; no reference to a value is ever given out.
+unsafe impl<T: Send> Sync for Zero<T> {}
+
+/// What was found under the lock.
+enum Met<'a> {
+    Closed,
+    Nobody,
+    Somebody(&'a Entry, Wake),
+}
+
+impl<T> Zero<T> {
+    pub(super) fn new() -> Zero<T> {
+        Zero {
+            lock: BiasedLock::new(),
+            is_closed: Cell::new(false),
+            senders: Line::new(),
+            receivers: Line::new(),
+            send_watchers: Line::new(),
+            receive_watchers: Line::new(),
+            _values: PhantomData,
+        }
+    }
+
+    // ------------------------------------------------------------------------------------------------------ operations
+
+    pub(super) fn try_send(&self, value: T) -> Result<(), TrySendError<T>> {
+        match self.meet(&self.receivers, None) {
+            Met::Closed => Err(TrySendError::Disconnected(value)),
+            Met::Nobody => Err(TrySendError::Full(value)),
+            Met::Somebody(receiver, wake) => {
+                // SAFETY: claimed in this channel's receiving line, so it waits for a `T`.
+                unsafe { ClaimedReceiver::new(receiver, wake).fill(value) };
+                Ok(())
+            }
+        }
+    }
+
+    #[inline]
+    pub(super) fn send(&self, value: T, deadline: u64) -> Result<(), SendTimeoutError<T>> {
+        let mut place = MaybeUninit::new(value);
+        let waiter;
+        let entry;
+        // The first look needs no waiter.
+        let met = self.meet(&self.receivers, None);
+        let met = match met {
+            Met::Nobody if has_passed(deadline) => {
+                // SAFETY: written above, nobody has taken it.
+                return Err(SendTimeoutError::Timeout(unsafe { place.assume_init() }));
+            }
+            Met::Nobody => {
+                waiter = sched::new_parked_waiter();
+                entry = Entry::single(&waiter, Offer::Place((&raw mut place).cast()));
+                match self.meet(&self.receivers, Some((&self.senders, &entry))) {
+                    Met::Nobody => return self.sent(&place, &waiter, &entry, deadline),
+                    met => met,
+                }
+            }
+            met => met,
+        };
+        // SAFETY: written above, nobody has taken it.
+        let value = unsafe { place.assume_init() };
+        match met {
+            Met::Somebody(receiver, wake) => {
+                // SAFETY: claimed in this channel's receiving line, so it waits for a `T`.
+                unsafe { ClaimedReceiver::new(receiver, wake).fill(value) };
+                Ok(())
+            }
+            _ => Err(SendTimeoutError::Disconnected(value)),
+        }
+    }
+
+    /// In the line with a value: waits for a receiver to take it.
+    #[inline]
+    fn sent(
+        &self,
+        place: &MaybeUninit<T>,
+        waiter: &Waiter,
+        entry: &Entry,
+        deadline: u64,
+    ) -> Result<(), SendTimeoutError<T>> {
+        let outcome = sched::wait_parked(waiter, WaitReason::ChanSend, deadline);
+        if outcome == Outcome::Woken {
+            if entry.is_closed.get() {
+                // SAFETY: whoever closed the channel has not touched the place.
+                return Err(SendTimeoutError::Disconnected(unsafe {
+                    place.assume_init_read()
+                }));
+            }
+            return Ok(());
+        }
+        self.leave(&self.senders, entry);
+        // SAFETY: the wait ended by deadline or cancellation, so no receiver has claimed the entry.
+        let value = unsafe { place.assume_init_read() };
+        if outcome == Outcome::Cancelled {
+            // The value goes with this frame.
+            sched::unwind_if_cancelled();
+        }
+        Err(SendTimeoutError::Timeout(value))
+    }
+
+    pub(super) fn try_recv(&self) -> Result<T, TryRecvError> {
+        loop {
+            return match self.meet(&self.senders, None) {
+                Met::Closed => Err(TryRecvError::Disconnected),
+                Met::Nobody => Err(TryRecvError::Empty),
+                Met::Somebody(sender, wake) => match self.receive_from(sender, wake) {
+                    Some(value) => Ok(value),
+                    None => continue,
+                },
+            };
+        }
+    }
+
+    #[inline]
+    pub(super) fn recv(&self, deadline: u64) -> Result<T, RecvTimeoutError> {
+        loop {
+            let mut place = MaybeUninit::<T>::uninit();
+            let waiter = sched::new_parked_waiter();
+            let entry = Entry::single(&waiter, Offer::Place((&raw mut place).cast()));
+            let has_passed = has_passed(deadline);
+            let enter = (!has_passed).then_some((&self.receivers, &entry));
+            match self.meet(&self.senders, enter) {
+                Met::Closed => return Err(RecvTimeoutError::Disconnected),
+                Met::Nobody if has_passed => return Err(RecvTimeoutError::Timeout),
+                Met::Somebody(sender, wake) => match self.receive_from(sender, wake) {
+                    Some(value) => return Ok(value),
+                    None => continue,
+                },
+                Met::Nobody => {}
+            }
+            match sched::wait_parked(&waiter, WaitReason::ChanRecv, deadline) {
+                Outcome::Woken if entry.is_closed.get() => {
+                    return Err(RecvTimeoutError::Disconnected);
+                }
+                Outcome::Woken if entry.is_void.get() => {}
+                // SAFETY: the sender that claimed us has filled the place before it settled the wake.
+                Outcome::Woken => return Ok(unsafe { place.assume_init() }),
+                outcome => {
+                    self.leave(&self.receivers, &entry);
+                    if outcome == Outcome::Cancelled {
+                        sched::unwind_if_cancelled();
+                    }
+                    return Err(RecvTimeoutError::Timeout);
+                }
+            }
+        }
+    }
+
+    /// Takes the value of a claimed sender. Waits if it is a select, which makes its value only now; `None` if it thinks
+    /// better of it.
+    #[inline]
+    fn receive_from(&self, sender: &Entry, wake: Wake) -> Option<T> {
+        match sender.offer.get() {
+            Offer::Place(place) => {
+                // SAFETY: the claimed sender's place, full, and of this channel's type.
+                let value = unsafe { place.cast::<T>().read() };
+                sched::settle(wake);
+                Some(value)
+            }
+            Offer::Select(token) => {
+                let mut place = MaybeUninit::<T>::uninit();
+                let offer = Offer::Place((&raw mut place).cast());
+                // SAFETY: the claimed select's token.
+                unsafe { self.await_select(token, wake, offer) }
+                    // SAFETY: the select has filled the place.
+                    .then(|| unsafe { place.assume_init() })
+            }
+            Offer::Nothing => unreachable!("who waits at a rendezvous offers something"),
+        }
+    }
+
+    /// Lets a claimed select of the sending side make its value, and waits for it in `offer`; `false` if there is none.
+    ///
+    /// # Safety
+    ///
+    /// `token` is that of the select which `wake` will wake.
+    #[cold]
+    unsafe fn await_select(&self, token: *mut Token, wake: Wake, offer: Offer) -> bool {
+        let waiter = sched::new_parked_waiter();
+        let entry = Entry::single(&waiter, offer);
+        let own_wake = entry.claim().expect("nobody else knows it");
+        // SAFETY: the caller's promise; the select stays until its wake is settled.
+        unsafe { (*token).set_receiver(&entry, own_wake) };
+        sched::settle(wake);
+        // Claimed already: neither a deadline nor a cancellation ends it.
+        sched::wait_parked(&waiter, WaitReason::ChanRecv, sched::NEVER);
+        !entry.is_void.get()
+    }
+
+    // -------------------------------------------------------------------------------------------------------- the lock
+
+    /// Claims the first in `line`; if there is nobody, enters the other line with the entry given.
+    #[inline(always)]
+    fn meet<'a>(&self, line: &Line, enter: Option<(&Line, &Entry)>) -> Met<'a> {
+        let held = self.lock.lock(sched::thread_token());
+        if self.is_closed.get() {
+            held.unlock();
+            return Met::Closed;
+        }
+        // SAFETY: the lock is held.
+        if let (Some((entry, wake)), _) = unsafe { line.claim(ptr::null()) } {
+            held.unlock();
+            return Met::Somebody(entry, wake);
+        }
+        let Some((own_line, entry)) = enter else {
+            held.unlock();
+            return Met::Nobody;
+        };
+        // SAFETY: the lock is held; the caller waits, and leaves unless it was claimed.
+        unsafe { own_line.push(entry) };
+        let is_watched = !self.watchers_of(own_line).is_empty();
+        held.unlock();
+        if is_watched {
+            self.tell_watchers(self.watchers_of(own_line));
+        }
+        Met::Nobody
+    }
+
+    /// Those who want to hear that somebody has entered `line`.
+    fn watchers_of(&self, line: &Line) -> &Line {
+        if ptr::eq(line, &self.senders) {
+            &self.send_watchers
+        } else {
+            &self.receive_watchers
+        }
+    }
+
+    #[cold]
+    fn leave(&self, line: &Line, entry: &Entry) {
+        let held = self.lock.lock(sched::thread_token());
+        // SAFETY: the lock is held; it was pushed on this line.
+        unsafe { line.remove(entry) };
+        held.unlock();
+    }
+
+    #[cold]
+    fn tell_watchers(&self, watchers: &Line) {
+        while let Some((_, wake)) = self.claim_from(watchers) {
+            sched::settle(wake);
+        }
+    }
+
+    fn claim_from<'a>(&self, line: &Line) -> Option<(&'a Entry, Wake)> {
+        let held = self.lock.lock(sched::thread_token());
+        // SAFETY: the lock is held.
+        let (claimed, _) = unsafe { line.claim(ptr::null()) };
+        held.unlock();
+        claimed
+    }
+
+    // --------------------------------------------------------------------------------------------------------- closing
+
+    /// Whoever waits, and whoever comes, hears that it is closed. `false` if it was closed before.
+    pub(super) fn close(&self) -> bool {
+        let held = self.lock.lock(sched::thread_token());
+        let was_closed = self.is_closed.replace(true);
+        held.unlock();
+        for line in [
+            &self.senders,
+            &self.receivers,
+            &self.send_watchers,
+            &self.receive_watchers,
+        ] {
+            while let Some((entry, wake)) = self.claim_from(line) {
+                entry.is_closed.set(true);
+                sched::settle(wake);
+            }
+        }
+        !was_closed
+    }
+
+    pub(super) fn disconnect_senders(&self) {
+        self.close();
+    }
+
+    pub(super) fn disconnect_receivers(&self) {
+        self.close();
+    }
+
+    pub(super) fn len(&self) -> usize {
+        0
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        true
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        true
+    }
+
+    pub(super) fn capacity(&self) -> Option<usize> {
+        Some(0)
+    }
+
+    // ---------------------------------------------------------------------------------------------------------- select
+
+    /// The other side's line, and one's own.
+    fn lines(&self, side: Side) -> (&Line, &Line) {
+        match side {
+            Side::Send => (&self.receivers, &self.senders),
+            Side::Receive => (&self.senders, &self.receivers),
+        }
+    }
+
+    /// For a select: chooses this operation if somebody waits for it.
+    pub(super) fn attempt(&self, side: Side, token: &mut Token) -> bool {
+        loop {
+            match self.meet(self.lines(side).0, None) {
+                Met::Closed => {
+                    token.set_closed();
+                    return true;
+                }
+                Met::Nobody => return false,
+                Met::Somebody(partner, wake) => {
+                    if self.pair(side, partner, wake, token) {
+                        return true;
+                    }
+                }
+            }
+        }
+    }
+
+    /// With a claimed partner. `false` if it thought better of it.
+    fn pair(&self, side: Side, partner: &Entry, wake: Wake, token: &mut Token) -> bool {
+        match (side, partner.offer.get()) {
+            (Side::Send, _) => {
+                token.set_receiver(partner, wake);
+                true
+            }
+            (Side::Receive, Offer::Place(place)) => {
+                // SAFETY: the claimed sender's place, full, and of this channel's type.
+                token.put(unsafe { place.cast::<T>().read() });
+                sched::settle(wake);
+                true
+            }
+            (Side::Receive, Offer::Select(other)) => {
+                // SAFETY: the claimed select's token.
+                unsafe { self.await_select(other, wake, Offer::Select(token)) }
+            }
+            (Side::Receive, Offer::Nothing) => {
+                unreachable!("who waits at a rendezvous offers something")
+            }
+        }
+    }
+
+    /// For a select: enters the line, or pairs at once.
+    pub(super) fn register(&self, side: Side, entry: &Entry, token: *mut Token) -> Registered {
+        let (others, own) = self.lines(side);
+        let held = self.lock.lock(sched::thread_token());
+        if self.is_closed.get() {
+            held.unlock();
+            return Registered::Ready;
+        }
+        // SAFETY: the lock is held.
+        if !unsafe { others.has_other_than(entry.waiter()) } {
+            // SAFETY: the lock is held; the select leaves before the entry goes, unless it was claimed.
+            unsafe { own.push(entry) };
+            let is_watched = !self.watchers_of(own).is_empty();
+            held.unlock();
+            if is_watched {
+                self.tell_watchers(self.watchers_of(own));
+            }
+            return Registered::Waiting;
+        }
+        // SAFETY: the select's own waiter, alive while it registers.
+        let is_ours = unsafe { &*entry.waiter() }.finish(Outcome::Woken).is_some();
+        if !is_ours {
+            held.unlock();
+            return Registered::Chosen;
+        }
+        // SAFETY: the lock is held.
+        let (claimed, _) = unsafe { others.claim(entry.waiter()) };
+        held.unlock();
+        match claimed {
+            // SAFETY: the select's own token, which nobody else uses now that it has claimed itself.
+            Some((partner, wake)) if self.pair(side, partner, wake, unsafe { &mut *token }) => {
+                Registered::Paired
+            }
+            _ => Registered::Withdrawn,
+        }
+    }
+
+    pub(super) fn unregister(&self, side: Side, entry: &Entry) {
+        self.leave(self.lines(side).1, entry);
+    }
+
+    /// For a select's `ready`: enters the watchers' line. `true` if somebody is there already.
+    pub(super) fn watch(&self, side: Side, entry: &Entry) -> bool {
+        let (others, _) = self.lines(side);
+        let held = self.lock.lock(sched::thread_token());
+        // SAFETY: the lock is held; the select leaves before the entry goes, unless it was claimed.
+        unsafe { self.watchers_of(others).push(entry) };
+        let is_ready = self.is_closed.get() || !others.is_empty();
+        held.unlock();
+        is_ready
+    }
+
+    pub(super) fn unwatch(&self, side: Side, entry: &Entry) {
+        self.leave(self.watchers_of(self.lines(side).0), entry);
+    }
+
+    pub(super) fn is_ready(&self, side: Side) -> bool {
+        let held = self.lock.lock(sched::thread_token());
+        let is_ready = self.is_closed.get() || !self.lines(side).0.is_empty();
+        held.unlock();
+        is_ready
+    }
+
+    /// Completes a send that a select has chosen.
+    pub(super) fn complete_send(&self, token: &mut Token, value: T) -> Result<(), T> {
+        match token.claim() {
+            Claim::Closed => Err(value),
+            Claim::Receiver(receiver) => {
+                // SAFETY: a token of a select's send on this channel, so the receiver waits for a `T`.
+                unsafe { receiver.fill(value) };
+                Ok(())
+            }
+            Claim::Permit => unreachable!("a rendezvous gives no permits"),
+        }
+    }
+}
+
+fn has_passed(deadline: u64) -> bool {
+    deadline != sched::NEVER && deadline <= sched::now_ns()
+}
