@@ -19,7 +19,7 @@
 #![allow(unsafe_code)]
 
 use crate::atomic::{AtomicUsize, Ordering};
-use crate::park::lot::{LOT, Node, WOKEN};
+use crate::park::lot::{Lot, Node, WOKEN};
 use crate::park::{Outcome, WaitReason};
 use crate::sched::{self, NEVER};
 use core::fmt;
@@ -51,6 +51,8 @@ use core::fmt;
 pub struct Barrier {
     arrived: AtomicUsize,
     size: usize,
+    #[cfg(urgo_loom)]
+    lot: Lot,
 }
 
 /// What [`Barrier::wait`] returns.
@@ -58,6 +60,7 @@ pub struct BarrierWaitResult(bool);
 
 impl Barrier {
     /// A barrier for `n` callers. With 0 it is as with 1: nobody waits.
+    #[cfg(not(urgo_loom))]
     #[must_use]
     pub const fn new(n: usize) -> Barrier {
         Barrier {
@@ -66,42 +69,68 @@ impl Barrier {
         }
     }
 
+    #[cfg(urgo_loom)]
+    pub(crate) fn new(n: usize) -> Barrier {
+        Barrier {
+            arrived: AtomicUsize::new(0),
+            size: n,
+            lot: Lot::new(),
+        }
+    }
+
+    #[cfg(not(urgo_loom))]
+    #[inline]
+    fn lot(&self) -> &Lot {
+        &crate::park::lot::LOT
+    }
+
+    #[cfg(urgo_loom)]
+    fn lot(&self) -> &Lot {
+        &self.lot
+    }
+
     /// Waits until as many callers have come as the barrier is for. One of them, the last, is told that it leads.
     ///
     /// Blocks the calling goroutine or thread, except the last.
     pub fn wait(&self) -> BarrierWaitResult {
-        let address = (&raw const self.arrived).addr();
         loop {
-            let mut locked = LOT.lock(address);
-            // Relaxed: the lock orders all changes.
-            let arrived = self.arrived.load(Ordering::Relaxed) + 1;
-            if arrived >= self.size {
-                self.arrived.store(0, Ordering::Relaxed);
-                while locked.wake_first(address, WOKEN) {}
-                locked.unlock().for_each(sched::settle);
-                return BarrierWaitResult(true);
+            if let Some(result) = self.try_wait(NEVER) {
+                return result;
             }
-            self.arrived.store(arrived, Ordering::Relaxed);
-            let node = Node::new(sched::new_parked_waiter(), 0);
-            // SAFETY: the node stays in this frame, which does not go before the wait is over; if that was not by a wake, it
-            // is taken out below. Nothing in between unwinds.
-            unsafe { locked.push(address, &node) };
-            let woken = locked.unlock().next();
-            debug_assert!(woken.is_none());
-            if sched::wait_parked(&node.waiter, WaitReason::Barrier, NEVER) == Outcome::Woken {
-                return BarrierWaitResult(false);
-            }
-            let mut locked = LOT.lock(address);
-            // SAFETY: nobody requeues those that wait at a barrier.
-            if unsafe { locked.remove(address, &node) } {
-                // It is of this round still, so it is counted in.
-                let arrived = self.arrived.load(Ordering::Relaxed);
-                self.arrived.store(arrived - 1, Ordering::Relaxed);
-            }
-            let woken = locked.unlock().next();
-            debug_assert!(woken.is_none());
             sched::unwind_if_cancelled();
         }
+    }
+
+    /// `None` if the wait was cut short; then the caller is not counted.
+    fn try_wait(&self, deadline: u64) -> Option<BarrierWaitResult> {
+        let address = (&raw const self.arrived).addr();
+        let mut locked = self.lot().lock(address);
+        // Relaxed: the lock orders all changes.
+        let arrived = self.arrived.load(Ordering::Relaxed) + 1;
+        if arrived >= self.size {
+            self.arrived.store(0, Ordering::Relaxed);
+            while locked.wake_first(address, WOKEN) {}
+            locked.unlock().for_each(sched::settle);
+            return Some(BarrierWaitResult(true));
+        }
+        self.arrived.store(arrived, Ordering::Relaxed);
+        let node = Node::new(sched::new_parked_waiter(), 0);
+        // SAFETY: the node stays in this frame, which does not go before the wait is over; if that was not by a wake, it is
+        // taken out below. Nothing in between unwinds.
+        unsafe { locked.push(address, &node) };
+        locked.unlock().for_each(sched::settle);
+        if sched::wait_parked(&node.waiter, WaitReason::Barrier, deadline) == Outcome::Woken {
+            return Some(BarrierWaitResult(false));
+        }
+        let mut locked = self.lot().lock(address);
+        // SAFETY: nobody requeues those that wait at a barrier.
+        if unsafe { locked.remove(address, &node) } {
+            // Its round is not over, so it is counted in.
+            let arrived = self.arrived.load(Ordering::Relaxed);
+            self.arrived.store(arrived - 1, Ordering::Relaxed);
+        }
+        locked.unlock().for_each(sched::settle);
+        None
     }
 }
 
@@ -126,5 +155,60 @@ impl fmt::Debug for BarrierWaitResult {
         f.debug_struct("BarrierWaitResult")
             .field("is_leader", &self.is_leader())
             .finish()
+    }
+}
+
+#[cfg(all(test, urgo_loom))]
+mod tests {
+    use super::*;
+    use loom::sync::Arc;
+    use loom::thread;
+
+    /// Two meet while a third comes and may be cut short: the round is complete with any two, and the number is right after it.
+    #[test]
+    fn loom_barrier_counts_those_that_wait() {
+        loom::model(|| {
+            let shared = Arc::new((Barrier::new(2), AtomicUsize::new(0)));
+            let meet = |shared: &(Barrier, AtomicUsize), deadline| {
+                let result = shared.0.try_wait(deadline);
+                if let Some(BarrierWaitResult(true)) = result {
+                    shared.1.fetch_add(1, Ordering::Relaxed);
+                }
+                result.is_some()
+            };
+            let hasty = {
+                let shared = shared.clone();
+                thread::spawn(move || meet(&shared, 2))
+            };
+            if meet(&shared, 2) {
+                // With the other, unless that was cut short after it had been counted.
+                assert!(shared.0.arrived.load(Ordering::Relaxed) == 0);
+            }
+            let met = hasty.join().unwrap();
+            assert_eq!(shared.0.arrived.load(Ordering::Relaxed), 0, "met: {met}");
+            assert!(shared.1.load(Ordering::Relaxed) <= 1);
+        });
+    }
+
+    /// Two rounds of two: both come through both, and each round has one leader.
+    #[test]
+    fn loom_barrier_keeps_rounds_apart() {
+        loom::model(|| {
+            let shared = Arc::new((Barrier::new(2), AtomicUsize::new(0)));
+            let twice = |shared: &(Barrier, AtomicUsize)| {
+                for _ in 0..2 {
+                    if shared.0.wait().is_leader() {
+                        shared.1.fetch_add(1, Ordering::Relaxed);
+                    }
+                }
+            };
+            let other = {
+                let shared = shared.clone();
+                thread::spawn(move || twice(&shared))
+            };
+            twice(&shared);
+            other.join().unwrap();
+            assert_eq!(shared.1.load(Ordering::Relaxed), 2);
+        });
     }
 }

@@ -17,12 +17,9 @@ pub use condvar::{Condvar, WaitTimeoutResult};
 #[cfg(not(urgo_loom))]
 pub use mutex::{ArcMutexGuard, MappedMutexGuard, Mutex, MutexGuard, RawMutex};
 
-// `permits` is compiled under the model checker, too; all else is not.
-#[cfg(not(urgo_loom))]
 mod barrier;
 #[cfg(not(urgo_loom))]
 mod lazy_lock;
-#[cfg(not(urgo_loom))]
 mod once;
 #[cfg(not(urgo_loom))]
 mod once_lock;
@@ -31,7 +28,6 @@ mod permits;
 mod rw_lock;
 #[cfg(not(urgo_loom))]
 mod semaphore;
-#[cfg(not(urgo_loom))]
 mod wait_group;
 
 #[cfg(not(urgo_loom))]

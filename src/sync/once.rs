@@ -32,8 +32,8 @@
 #![allow(unsafe_code)]
 
 use crate::atomic::{AtomicUsize, Ordering};
-use crate::park::lot::{LOT, Node};
-use crate::park::{Outcome, Target, WaitReason};
+use crate::park::lot::{Lot, Node};
+use crate::park::{Outcome, WaitReason};
 use crate::sched::{self, NEVER};
 use core::cell::Cell;
 use core::fmt;
@@ -70,6 +70,8 @@ const WHO: usize = !7;
 /// ```
 pub struct Once {
     word: AtomicUsize,
+    #[cfg(urgo_loom)]
+    lot: Lot,
 }
 
 /// What the closure of [`Once::call_once_force`] is told.
@@ -82,11 +84,37 @@ impl RefUnwindSafe for Once {}
 
 impl Once {
     /// One whose closure has not run.
+    #[cfg(not(urgo_loom))]
     #[must_use]
     pub const fn new() -> Once {
         Once {
             word: AtomicUsize::new(INCOMPLETE),
         }
+    }
+
+    #[cfg(urgo_loom)]
+    pub(crate) fn new() -> Once {
+        Once {
+            word: AtomicUsize::new(INCOMPLETE),
+            lot: Lot::new(),
+        }
+    }
+
+    #[cfg(not(urgo_loom))]
+    #[inline]
+    fn lot(&self) -> &Lot {
+        &crate::park::lot::LOT
+    }
+
+    #[cfg(urgo_loom)]
+    fn lot(&self) -> &Lot {
+        &self.lot
+    }
+
+    /// The key in the lot.
+    #[inline]
+    fn address(&self) -> usize {
+        (&raw const self.word).addr()
     }
 
     /// Runs `f` if nobody has begun; waits until it is done if somebody has.
@@ -182,7 +210,7 @@ impl Once {
                     ) {
                         Ok(_) => {
                             let end = Running {
-                                word: &self.word,
+                                once: self,
                                 becomes: Cell::new(POISONED),
                             };
                             f(&OnceState {
@@ -226,17 +254,16 @@ impl Once {
                 .is_ok()
         {
             let node = Node::new(sched::new_parked_waiter(), 0);
-            let address = (&raw const self.word).addr();
             // SAFETY: the node stays in this frame, which does not go before the wait is over; if that was not by a wake, it
             // is taken out below. Nothing in between unwinds.
             let waits = unsafe {
-                LOT.enqueue(address, &node, || {
+                self.lot().enqueue(self.address(), &node, || {
                     self.word.load(Ordering::Relaxed) == expected
                 })
             };
             if waits && sched::wait_parked(&node.waiter, WaitReason::Once, NEVER) != Outcome::Woken
             {
-                LOT.remove(&node);
+                self.lot().remove(&node);
                 sched::unwind_if_cancelled();
             }
         }
@@ -286,10 +313,11 @@ fn poisoned() -> ! {
 }
 
 /// Tells the caller from all others that run at the same time.
+#[cfg(not(urgo_loom))]
 fn who() -> usize {
     match sched::new_parked_waiter().target {
-        Target::Goroutine(g) => g.addr().get() & WHO,
-        Target::Thread => {
+        crate::park::Target::Goroutine(g) => g.addr().get() & WHO,
+        crate::park::Target::Thread => {
             thread_local!(static HERE: u64 = const { 0 });
             // Without a destructor, so it is there until the thread ends.
             HERE.with(|here| (&raw const *here).addr() & WHO)
@@ -297,19 +325,96 @@ fn who() -> usize {
     }
 }
 
+#[cfg(urgo_loom)]
+fn who() -> usize {
+    sched::thread_token() * !WHO & WHO
+}
+
 /// The closure runs; whatever it comes to is said when this goes.
 struct Running<'a> {
-    word: &'a AtomicUsize,
+    once: &'a Once,
     becomes: Cell<usize>,
 }
 
 impl Drop for Running<'_> {
     fn drop(&mut self) {
         // ON1, pairs with the loads in `is_completed`, `call`, `wait_while` and `wait_done`.
-        let before = self.word.swap(self.becomes.get(), Ordering::Release);
+        let before = self.once.word.swap(self.becomes.get(), Ordering::Release);
         if before & WAITERS != 0 {
-            let (_, wakes) = LOT.wake((&raw const *self.word).addr(), usize::MAX);
+            let (_, wakes) = self.once.lot().wake(self.once.address(), usize::MAX);
             wakes.for_each(sched::settle);
         }
+    }
+}
+
+#[cfg(all(test, urgo_loom))]
+mod tests {
+    use super::*;
+    use loom::sync::Arc;
+    use loom::thread;
+
+    /// An initialiser, and another or one that only waits: one runs, nobody waits for ever, both see what was done.
+    #[test]
+    fn loom_once_runs_once_and_wakes_all() {
+        for is_waiter in [true, false] {
+            loom::model(move || {
+                let shared = Arc::new((Once::new(), AtomicUsize::new(0)));
+                let call = |shared: &(Once, AtomicUsize)| {
+                    shared.0.call_once(|| {
+                        // Relaxed and in two steps: two at once would be seen, and so would one that is not published.
+                        let seen = shared.1.load(Ordering::Relaxed);
+                        shared.1.store(seen + 1, Ordering::Relaxed);
+                    });
+                    assert_eq!(shared.1.load(Ordering::Relaxed), 1);
+                };
+                let other = {
+                    let shared = shared.clone();
+                    thread::spawn(move || {
+                        sched::become_worker(2);
+                        if is_waiter {
+                            shared.0.wait();
+                        }
+                        call(&shared);
+                    })
+                };
+                sched::become_worker(1);
+                call(&shared);
+                other.join().unwrap();
+            });
+        }
+    }
+
+    /// The first gives up; who waits meanwhile tries itself.
+    #[test]
+    fn loom_once_is_tried_again_by_who_waited() {
+        loom::model(|| {
+            let shared = Arc::new((Once::new(), AtomicUsize::new(0)));
+            let second = {
+                let shared = shared.clone();
+                thread::spawn(move || {
+                    sched::become_worker(2);
+                    shared
+                        .0
+                        .call_once_force(|_| shared.1.store(1, Ordering::Relaxed));
+                })
+            };
+            sched::become_worker(1);
+            let running = RUNNING | who();
+            // Pairs with the swap in `Running::drop`.
+            if shared
+                .0
+                .word
+                .compare_exchange(INCOMPLETE, running, Ordering::Acquire, Ordering::Relaxed)
+                .is_ok()
+            {
+                drop(Running {
+                    once: &shared.0,
+                    becomes: Cell::new(POISONED),
+                });
+            }
+            shared.0.wait_force();
+            assert_eq!(shared.1.load(Ordering::Relaxed), 1);
+            second.join().unwrap();
+        });
     }
 }

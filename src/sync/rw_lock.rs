@@ -148,10 +148,6 @@ fn after(timeout: Duration) -> u64 {
 
 // SAFETY: a writer holds all permits, so nobody else holds any; readers hold one each. Waiting ends only by having taken.
 unsafe impl lock_api::RawRwLock for RawRwLock {
-    #[expect(
-        clippy::declare_interior_mutable_const,
-        reason = "the trait's way to say how a lock begins"
-    )]
     const INIT: RawRwLock = RawRwLock {
         permits: Permits::new(ALL),
     };

@@ -27,12 +27,14 @@
 #![allow(unsafe_code)]
 
 use crate::atomic::{AtomicUsize, Ordering};
-use crate::park::lot::{LOT, Node, WOKEN};
+use crate::park::lot::{Lot, Node, WOKEN};
 use crate::park::{Outcome, WaitReason};
 use crate::sched::{self, NEVER};
+#[cfg(not(urgo_loom))]
 use crate::time::{Deadline, duration_ns};
 use core::fmt;
 use std::sync::Arc;
+#[cfg(not(urgo_loom))]
 use std::time::Duration;
 
 const WAITERS: usize = 1;
@@ -72,15 +74,37 @@ const MAX: usize = usize::MAX >> 2;
 /// ```
 pub struct WaitGroup {
     word: AtomicUsize,
+    #[cfg(urgo_loom)]
+    lot: Lot,
 }
 
 impl WaitGroup {
     /// A group in which nothing is to be done.
+    #[cfg(not(urgo_loom))]
     #[must_use]
     pub const fn new() -> WaitGroup {
         WaitGroup {
             word: AtomicUsize::new(0),
         }
+    }
+
+    #[cfg(urgo_loom)]
+    pub(crate) fn new() -> WaitGroup {
+        WaitGroup {
+            word: AtomicUsize::new(0),
+            lot: Lot::new(),
+        }
+    }
+
+    #[cfg(not(urgo_loom))]
+    #[inline]
+    fn lot(&self) -> &Lot {
+        &crate::park::lot::LOT
+    }
+
+    #[cfg(urgo_loom)]
+    fn lot(&self) -> &Lot {
+        &self.lot
     }
 
     /// Adds `n` to what is to be done. Blocks nothing.
@@ -94,7 +118,7 @@ impl WaitGroup {
             .word
             .try_update(Ordering::Relaxed, Ordering::Relaxed, |word| {
                 let pending = (word / ONE).checked_add(n).filter(|sum| *sum <= MAX)?;
-                Some(pending * ONE | word & WAITERS)
+                Some((pending * ONE) | (word & WAITERS))
             });
         assert!(added.is_ok(), "too much was added to the wait group");
     }
@@ -135,7 +159,7 @@ impl WaitGroup {
     /// The last thing is done while somebody waits; `false` if that has changed.
     #[cold]
     fn finish(&self) -> bool {
-        let mut locked = LOT.lock(self.address());
+        let mut locked = self.lot().lock(self.address());
         // WG1, pairs with the other calls of `done`, and with `is_done`.
         let is_last = self
             .word
@@ -173,11 +197,13 @@ impl WaitGroup {
     /// group.done();
     /// assert!(group.wait_for(Duration::ZERO));
     /// ```
+    #[cfg(not(urgo_loom))]
     pub fn wait_for(&self, timeout: Duration) -> bool {
         self.wait_deadline(sched::now_ns().saturating_add(duration_ns(timeout)))
     }
 
     /// As [`wait`](Self::wait), until `deadline` at the latest; whether all was done.
+    #[cfg(not(urgo_loom))]
     pub fn wait_until(&self, deadline: impl Deadline) -> bool {
         self.wait_deadline(deadline.deadline_ns())
     }
@@ -219,6 +245,7 @@ impl WaitGroup {
         }
     }
 
+    /// The key in the lot.
     #[inline]
     fn address(&self) -> usize {
         (&raw const self.word).addr()
@@ -241,18 +268,21 @@ impl WaitGroup {
             let node = Node::new(sched::new_parked_waiter(), 0);
             // SAFETY: the node stays in this frame, which does not go before the wait is over; if that was not by a wake, it
             // is taken out below. Nothing in between unwinds.
-            let waits = unsafe { LOT.enqueue(self.address(), &node, || self.announce()) };
+            let waits = unsafe {
+                self.lot()
+                    .enqueue(self.address(), &node, || self.announce())
+            };
             if !waits {
                 continue;
             }
             match sched::wait_parked(&node.waiter, WaitReason::WaitGroup, deadline) {
                 Outcome::Woken => return true,
                 Outcome::TimedOut => {
-                    LOT.remove(&node);
+                    self.lot().remove(&node);
                     return false;
                 }
                 Outcome::Cancelled => {
-                    LOT.remove(&node);
+                    self.lot().remove(&node);
                     sched::unwind_if_cancelled();
                 }
             }
@@ -307,5 +337,60 @@ pub struct OwnedWaitGroupGuard {
 impl Drop for OwnedWaitGroupGuard {
     fn drop(&mut self) {
         self.group.done();
+    }
+}
+
+#[cfg(all(test, urgo_loom))]
+mod tests {
+    use super::*;
+    use loom::thread;
+
+    /// Two finish while one waits for good and one for a time: the first is woken, and all that was done is seen.
+    #[test]
+    fn loom_wait_group_loses_no_wake_up() {
+        loom::model(|| {
+            let shared = Arc::new((WaitGroup::new(), [AtomicUsize::new(0), AtomicUsize::new(0)]));
+            shared.0.add(2);
+            let done = |shared: &(WaitGroup, [AtomicUsize; 2]), i: usize| {
+                shared.1[i].store(1, Ordering::Relaxed);
+                shared.0.done();
+            };
+            let other = {
+                let shared = shared.clone();
+                thread::spawn(move || done(&shared, 0))
+            };
+            let hasty = {
+                let shared = shared.clone();
+                thread::spawn(move || {
+                    if shared.0.wait_deadline(2) {
+                        assert_eq!(shared.1[0].load(Ordering::Relaxed), 1);
+                        assert_eq!(shared.1[1].load(Ordering::Relaxed), 1);
+                    }
+                })
+            };
+            done(&shared, 1);
+            shared.0.wait();
+            assert_eq!(shared.1[0].load(Ordering::Relaxed), 1);
+            other.join().unwrap();
+            hasty.join().unwrap();
+            assert_eq!(shared.0.word.load(Ordering::Relaxed), 0);
+        });
+    }
+
+    /// More is added as soon as all was done: who waited is let go all the same.
+    #[test]
+    fn loom_wait_group_lets_go_though_more_is_added() {
+        loom::model(|| {
+            let group = Arc::new(WaitGroup::new());
+            group.add(1);
+            let waiter = {
+                let group = group.clone();
+                thread::spawn(move || group.wait())
+            };
+            group.done();
+            group.add(1);
+            group.done();
+            waiter.join().unwrap();
+        });
     }
 }
