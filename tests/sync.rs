@@ -4,6 +4,8 @@ mod support;
 
 #[path = "sync/barrier.rs"]
 mod barrier;
+#[path = "sync/mutex.rs"]
+mod mutex;
 #[path = "sync/once.rs"]
 mod once;
 #[path = "sync/rw_lock.rs"]
