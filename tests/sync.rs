@@ -4,6 +4,10 @@ mod support;
 
 #[path = "sync/barrier.rs"]
 mod barrier;
+#[path = "sync/condvar.rs"]
+mod condvar;
+#[path = "sync/futex.rs"]
+mod futex;
 #[path = "sync/mutex.rs"]
 mod mutex;
 #[path = "sync/once.rs"]
