@@ -69,6 +69,27 @@ fn permits_misused_panic() {
     );
 }
 
+#[test]
+fn locks_and_counts_are_one_word_each() {
+    use urgo::sync::{Once, RwLock, WaitGroup};
+    let word = size_of::<usize>();
+    assert_eq!(size_of::<Semaphore>(), word);
+    assert_eq!(size_of::<RwLock<()>>(), word);
+    assert_eq!(size_of::<WaitGroup>(), word);
+    assert_eq!(size_of::<Once>(), word);
+}
+
+#[test]
+fn permits_may_go_to_other_threads() {
+    let semaphore = Semaphore::new(1);
+    std::thread::scope(|scope| {
+        let permit = semaphore.acquire().unwrap();
+        scope.spawn(move || drop(permit));
+        drop(semaphore.acquire().unwrap());
+    });
+    assert_eq!(semaphore.available_permits(), 1);
+}
+
 /// On one worker: spawns what announces itself and then waits, and returns when it waits.
 fn spawn_waiting(f: impl FnOnce() + Send + 'static) -> urgo::JoinHandle<()> {
     let announced = Arc::new(AtomicBool::new(false));
