@@ -5,10 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::{
+use urgo::chan::{
     Receiver, RecvError, RecvTimeoutError, SendError, SendTimeoutError, Sender, TryRecvError,
-    TrySendError, bounded, never, select, unbounded,
+    TrySendError, bounded, never, unbounded,
 };
+use urgo::select;
 
 use crate::grounds::{Crew, everywhere, spawn};
 use crate::support::{Drops, wait_until};

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::{
-    Receiver, RecvError, SendError, Sender, TryRecvError, TrySendError, bounded, never, select,
-    unbounded,
+use urgo::chan::{
+    Receiver, RecvError, SendError, Sender, TryRecvError, TrySendError, bounded, never, unbounded,
 };
+use urgo::select;
 
 use crate::go_rules::{CAPACITIES, channel};
 use crate::grounds::{Crew, everywhere, spawn};
@@ -430,9 +430,10 @@ fn arms_evaluate_their_channel_once_and_only_the_chosen_send_evaluates_its_value
         assert_eq!(results.get(), 50);
         // All arms lose: no value is made.
         select! {
-            send(second(), panic!("not chosen")) -> _ => {}
+            send(second(), { values.set((values.get().0, 99)); 6 }) -> _ => {}
             default => {}
         }
+        assert_eq!(values.get(), (50, 0));
     });
 }
 
@@ -706,6 +707,7 @@ fn selects_meet_selects() {
             let (s0, r0) = bounded::<usize>(capacity);
             let (s1, r1) = bounded::<usize>(capacity);
             let rounds = ground.rounds(500);
+            let _not_ended = (s0.clone(), s1.clone());
             let sender = spawn(move || {
                 let mut sum = 0;
                 for i in 0..rounds {

@@ -60,8 +60,7 @@ impl Ground {
 /// Runs a scenario on every ground.
 #[track_caller]
 pub(crate) fn everywhere(scenario: impl Fn(Ground) + Sync) {
-    for ground in GROUNDS.into_iter().take(1) {
-        // TEMPORARY
+    for ground in GROUNDS {
         ground.run(|| scenario(ground));
     }
 }
