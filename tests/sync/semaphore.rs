@@ -397,3 +397,73 @@ fn cancelled_and_timed_out_waiters_leave_the_exact_count() {
         assert!(counts[2] > 0, "somebody was cancelled");
     }
 }
+
+/// Random requests, additions and withdrawals on one worker, against a count and a list.
+#[test]
+fn semaphore_agrees_with_a_list() {
+    let mut random = Random::new(seed());
+    runtime(1).run(|| {
+        for _ in 0..100 {
+            let semaphore = Arc::new(Semaphore::new(0));
+            let served = Log::new();
+            let (mut free, mut waiting, mut expected) = (0, Vec::new(), Vec::new());
+            let begun = Arc::new(AtomicUsize::new(0));
+            let mut handles = Vec::new();
+            for i in 0..40_usize {
+                let n = random.below(4) as usize;
+                match random.below(5) {
+                    0 | 1 => {
+                        let (semaphore, served) = (semaphore.clone(), served.clone());
+                        let begun = begun.clone();
+                        handles.push(urgo::spawn(move || {
+                            begun.fetch_add(1, Ordering::SeqCst);
+                            if let Ok(permit) = semaphore.acquire_many(n as u32) {
+                                permit.forget();
+                                served.add(i);
+                            }
+                        }));
+                        if n == 0 {
+                            expected.push(i);
+                        } else {
+                            waiting.push((i, n));
+                        }
+                    }
+                    2 => {
+                        let is_had = semaphore.try_acquire_many(n as u32).is_ok();
+                        assert_eq!(is_had, n == 0 || waiting.is_empty() && n <= free);
+                    }
+                    3 => {
+                        assert_eq!(semaphore.forget_permits(n), n.min(free));
+                        free -= n.min(free);
+                    }
+                    _ => {
+                        semaphore.add_permits(n);
+                        free += n;
+                    }
+                }
+                while let Some(&(i, n)) = waiting.first()
+                    && n <= free
+                {
+                    free -= n;
+                    expected.push(i);
+                    waiting.remove(0);
+                }
+                wait_until("all that can be served", || {
+                    urgo::yield_now();
+                    begun.load(Ordering::SeqCst) == handles.len() && served.len() == expected.len()
+                });
+                let mut order = served.entries();
+                order.sort_unstable();
+                expected.sort_unstable();
+                assert_eq!(order, expected);
+                assert_eq!(semaphore.available_permits(), free);
+            }
+            semaphore.close();
+            for handle in handles {
+                handle.join().unwrap();
+            }
+            assert_eq!(served.len(), expected.len());
+            assert_eq!(semaphore.available_permits(), free);
+        }
+    });
+}
