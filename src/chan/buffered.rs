@@ -540,12 +540,13 @@ impl<T> Buffered<T> {
     /// Wakes the first of a line; `false` if there is none.
     fn claim_from(&self, side: Side, watches: bool) -> bool {
         let (lines, count) = self.lines(side);
-        let held = self.waiting.lock.lock(sched::thread_token());
+        let here = sched::here();
+        let held = self.waiting.lock.lock(here.token());
         // SAFETY: the lock is held.
-        let (claimed, taken) = unsafe { lines.of(watches).claim(ptr::null()) };
+        let (claimed, taken) = unsafe { lines.of(watches).claim(ptr::null(), here) };
         count.store(count.load(Ordering::Relaxed) - taken, Ordering::Relaxed);
         held.unlock();
-        claimed.map(|(_, wake)| sched::settle(wake)).is_some()
+        claimed.map(|(_, wake)| here.settle(wake)).is_some()
     }
 
     fn spin(&self, side: Side) -> Spin {

@@ -75,9 +75,18 @@ pub(super) fn pair<C: TwoSided>(channel: C) -> (SenderEnd<C>, ReceiverEnd<C>) {
     (SenderEnd { shared }, ReceiverEnd { shared })
 }
 
-// A mutable pointer, so that the ends are invariant in the message's type, as what is behind them is.
-
 /// One handle on the sending side.
+///
+/// A mutable pointer makes it invariant in the message's type. Were it not, a message could be sent that does not live as
+/// long as its receiver was promised:
+///
+/// ```compile_fail
+/// use urgo::chan::Sender;
+///
+/// fn shorten<'a>(sender: Sender<&'static str>) -> Sender<&'a str> {
+///     sender
+/// }
+/// ```
 #[derive(Debug)]
 pub(super) struct SenderEnd<C: TwoSided> {
     shared: *mut Shared<C>,
@@ -224,4 +233,88 @@ impl<C: TwoSided> Deref for ReceiverEnd<C> {
     fn deref(&self) -> &C {
         &self.shared().channel
     }
+}
+
+#[cfg(all(test, not(urgo_loom)))]
+mod tests {
+    use super::*;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::sync::Arc;
+
+    struct Watched {
+        freed: Arc<AtomicUsize>,
+        senders_left: Arc<AtomicUsize>,
+        receivers_left: Arc<AtomicUsize>,
+    }
+
+    impl TwoSided for Watched {
+        fn disconnect_senders(&self) {
+            self.senders_left.fetch_add(1, Ordering::Relaxed);
+        }
+
+        fn disconnect_receivers(&self) {
+            self.receivers_left.fetch_add(1, Ordering::Relaxed);
+            assert!(!std::thread::panicking());
+            std::panic::resume_unwind(Box::new("a message's drop"));
+        }
+    }
+
+    impl Drop for Watched {
+        fn drop(&mut self) {
+            self.freed.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn counts() -> [Arc<AtomicUsize>; 3] {
+        [(); 3].map(|()| Arc::new(AtomicUsize::new(0)))
+    }
+
+    fn watched([freed, senders_left, receivers_left]: &[Arc<AtomicUsize>; 3]) -> Watched {
+        Watched {
+            freed: freed.clone(),
+            senders_left: senders_left.clone(),
+            receivers_left: receivers_left.clone(),
+        }
+    }
+
+    fn seen(counts: &[Arc<AtomicUsize>; 3]) -> [usize; 3] {
+        counts.each_ref().map(|count| count.load(Ordering::Relaxed))
+    }
+
+    #[test]
+    fn handles_disconnect_with_the_last_of_a_side_and_free_with_the_second_side() {
+        let counts = counts();
+        let (sender, receiver) = pair(watched(&counts));
+        let other = sender.clone();
+        assert!(sender.is_same(&other));
+        assert_ne!(sender.address(), receiver.address());
+        drop(sender);
+        assert_eq!(seen(&counts), [0, 0, 0]);
+        drop(other);
+        assert_eq!(seen(&counts), [0, 1, 0]);
+        let late = receiver.clone();
+        drop(receiver);
+        assert_eq!(seen(&counts), [0, 1, 0]);
+        assert!(catch_unwind(AssertUnwindSafe(|| drop(late))).is_err());
+        assert_eq!(seen(&counts), [1, 1, 1]);
+    }
+
+    #[test]
+    fn handles_free_once_when_both_sides_leave_at_once() {
+        for _ in 0..500 {
+            let counts = counts();
+            let (sender, receiver) = pair(watched(&counts));
+            let thread = std::thread::spawn({
+                let sender = AssertSend(sender);
+                move || drop(sender)
+            });
+            assert!(catch_unwind(AssertUnwindSafe(|| drop(receiver))).is_err());
+            thread.join().unwrap();
+            assert_eq!(seen(&counts), [1, 1, 1]);
+        }
+    }
+
+    struct AssertSend(#[allow(dead_code)] SenderEnd<Watched>);
+    // SAFETY: what it is a handle of is made of atomics.
+    unsafe impl Send for AssertSend {}
 }

@@ -14,7 +14,7 @@
 
 use super::token::Token;
 use crate::park::{Waiter, Wake};
-use crate::sched;
+use crate::sched::Here;
 use core::cell::Cell;
 use core::ptr;
 
@@ -77,10 +77,10 @@ impl Entry {
 
     /// Channel's lock held, or nobody else knows the entry. Ends its wait with its case.
     #[inline]
-    pub(super) fn claim(&self) -> Option<Wake> {
+    pub(super) fn claim(&self, here: Here<'_>) -> Option<Wake> {
         // SAFETY: an entry's waiter lives as long as the entry, which its owner takes out of its line first.
         let waiter = unsafe { &*self.waiter };
-        if self.is_single && sched::is_local(waiter) {
+        if self.is_single && here.is_local(waiter) {
             // SAFETY: it is in this line only, whose lock is held, and its home is this thread.
             unsafe { waiter.finish_alone(self.case) }
         } else {
@@ -157,7 +157,11 @@ impl Line {
     ///
     /// The channel's lock is held. The entry is good until the wake is settled.
     #[inline]
-    pub(super) unsafe fn claim<'a>(&self, but: *const Waiter) -> (Option<(&'a Entry, Wake)>, u32) {
+    pub(super) unsafe fn claim<'a>(
+        &self,
+        but: *const Waiter,
+        here: Here<'_>,
+    ) -> (Option<(&'a Entry, Wake)>, u32) {
         let mut taken = 0;
         let mut at = self.head.get();
         // SAFETY: queued entries are alive by the module's invariants.
@@ -169,7 +173,7 @@ impl Line {
             // SAFETY: it is in this line, whose lock is held.
             unsafe { self.remove(entry) };
             taken += 1;
-            if let Some(wake) = entry.claim() {
+            if let Some(wake) = entry.claim(here) {
                 return (Some((entry, wake)), taken);
             }
         }

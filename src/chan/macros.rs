@@ -49,7 +49,8 @@ pub fn no_such_arm() -> ! {
 /// * otherwise it waits. A `select! {}` without arms waits for ever.
 ///
 /// Receivers and senders may be any expressions that are, or refer to, one. They are evaluated in the order of the list,
-/// once, and then the timeout. A message is evaluated only when its arm has been chosen, so it should not wait. A body may
+/// once, and then the timeout. A message is evaluated only when its arm has been chosen: the other side may be
+/// waiting for it, so it should not wait, and leaving the select from within it, as by `?`, is a panic. A body may
 /// `break`, `continue`, `return`, use `?`, and contain another `select!`.
 ///
 /// Blocks the calling goroutine, or plain thread. A goroutine that is cancelled while it waits unwinds, and has taken and
@@ -151,6 +152,15 @@ macro_rules! __select {
         default => $($rest:tt)*
     }) => {
         $crate::__select!(@read $biased $index $arms $default { default() => $($rest)* })
+    };
+    // Braces are taken off first, so that nobody is told that they are one pair too many.
+    (@read $biased:tt $index:tt $arms:tt $default:tt {
+        $kind:ident ($($operands:tt)*) $(-> $result:pat)? => { $($body:tt)* } $(, $($rest:tt)*)?
+    }) => {
+        $crate::__select!(
+            @arm $biased $index $arms $default
+            $kind ($($operands)*) ($($result)?) { $($body)* } { $($($rest)*)? }
+        )
     };
     (@read $biased:tt $index:tt $arms:tt $default:tt {
         $kind:ident ($($operands:tt)*) $(-> $result:pat)? => $body:expr, $($rest:tt)*
@@ -327,4 +337,86 @@ macro_rules! __select {
             $crate::chan::internal::no_such_arm()
         }
     };
+}
+
+#[cfg(all(test, not(urgo_loom)))]
+mod tests {
+    use crate::chan::{Receiver, RecvError, Sender, bounded, never, unbounded};
+
+    #[test]
+    fn macros_take_fifty_arms_at_the_default_recursion_limit() {
+        let r: [Receiver<i32>; 50] = [(); 50].map(|()| never());
+        let chosen = select! {
+            recv(r[0]) -> _ => 0, recv(r[1]) -> _ => 1, recv(r[2]) -> _ => 2, recv(r[3]) -> _ => 3,
+            recv(r[4]) -> _ => 4, recv(r[5]) -> _ => 5, recv(r[6]) -> _ => 6, recv(r[7]) -> _ => 7,
+            recv(r[8]) -> _ => 8, recv(r[9]) -> _ => 9, recv(r[10]) -> _ => 10, recv(r[11]) -> _ => 11,
+            recv(r[12]) -> _ => 12, recv(r[13]) -> _ => 13, recv(r[14]) -> _ => 14, recv(r[15]) -> _ => 15,
+            recv(r[16]) -> _ => 16, recv(r[17]) -> _ => 17, recv(r[18]) -> _ => 18, recv(r[19]) -> _ => 19,
+            recv(r[20]) -> _ => 20, recv(r[21]) -> _ => 21, recv(r[22]) -> _ => 22, recv(r[23]) -> _ => 23,
+            recv(r[24]) -> _ => 24, recv(r[25]) -> _ => 25, recv(r[26]) -> _ => 26, recv(r[27]) -> _ => 27,
+            recv(r[28]) -> _ => 28, recv(r[29]) -> _ => 29, recv(r[30]) -> _ => 30, recv(r[31]) -> _ => 31,
+            recv(r[32]) -> _ => 32, recv(r[33]) -> _ => 33, recv(r[34]) -> _ => 34, recv(r[35]) -> _ => 35,
+            recv(r[36]) -> _ => 36, recv(r[37]) -> _ => 37, recv(r[38]) -> _ => 38, recv(r[39]) -> _ => 39,
+            recv(r[40]) -> _ => 40, recv(r[41]) -> _ => 41, recv(r[42]) -> _ => 42, recv(r[43]) -> _ => 43,
+            recv(r[44]) -> _ => 44, recv(r[45]) -> _ => 45, recv(r[46]) -> _ => 46, recv(r[47]) -> _ => 47,
+            recv(r[48]) -> _ => 48, recv(r[49]) -> _ => 49,
+            default => 50,
+        };
+        assert_eq!(chosen, 50);
+    }
+
+    #[test]
+    fn macros_read_bodies_with_and_without_commas_and_braces() {
+        let (s, r) = bounded::<i32>(1);
+        s.send(1).unwrap();
+        let doubled: i32 = select_biased! {
+            recv(r,) -> n => { n.unwrap() * 2 }
+            default() => { 0 }
+        };
+        assert_eq!(doubled, 2);
+        let text = select_biased! {
+            default => { 7 }.to_string(),
+            recv(r) -> n => if n.is_ok() { String::new() } else { unreachable!() },
+        };
+        assert_eq!(text, "7");
+        let text = select_biased! {
+            recv(r) -> n => { n.unwrap() }.to_string(),
+            send(s, 3,) -> _ => { 8 }.to_string()
+        };
+        assert_eq!(text, "8");
+        let [Ok(n) | Err(n)] = select_biased! {
+            recv(r) -> n => [n.map_err(|RecvError| 0)],
+        };
+        assert_eq!(n, 3);
+    }
+
+    fn untouched() -> i32 {
+        unreachable!("an arm that was not chosen")
+    }
+
+    #[test]
+    fn macros_evaluate_only_the_message_that_is_sent() {
+        let (s, r) = unbounded();
+        let full = bounded::<i32>(0);
+        let result = select_biased! {
+            send(full.0, untouched()) -> _ => unreachable!(),
+            send(s, 5) -> result => result,
+            send(s, untouched()) -> _ => unreachable!(),
+        };
+        assert!(result.is_ok());
+        assert_eq!(r.try_iter().collect::<Vec<_>>(), [5]);
+    }
+
+    #[test]
+    fn macros_let_a_body_use_up_the_channel() {
+        let (s, r): (Sender<i32>, Receiver<i32>) = unbounded();
+        let (s, r) = select! {
+            recv(r) -> _ => unreachable!(),
+            default => (s, r),
+        };
+        select! {
+            recv(r) -> _ => drop((s, r)),
+            send(s, 1) -> _ => drop((s, r)),
+        }
+    }
 }

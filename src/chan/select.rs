@@ -351,7 +351,7 @@ fn wait_out(deadline: u64) {
 
 /// What the macros call: the same as [`Select`], without its list.
 #[doc(hidden)]
-pub mod engine {
+pub(super) mod engine {
     use super::*;
 
     #[doc(hidden)]

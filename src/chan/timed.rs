@@ -157,3 +157,63 @@ fn wait_until(deadline_ns: u64) {
         sched::unwind_if_cancelled();
     }
 }
+
+#[cfg(all(test, not(urgo_loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn timed_moments_come_once_and_not_early() {
+        let start = Instant::now();
+        let at = At::after(Duration::from_millis(5)).unwrap();
+        let due = loop {
+            match at.try_recv() {
+                Ok(due) => break due,
+                Err(_) => std::hint::spin_loop(),
+            }
+        };
+        assert!(due >= start + Duration::from_millis(5) && Instant::now() >= due);
+        assert!(at.is_empty());
+        assert_eq!(at.next_ns(), sched::NEVER);
+        assert_eq!(at.recv(sched::now_ns()), Err(RecvTimeoutError::Timeout));
+    }
+
+    #[test]
+    fn timed_beats_keep_to_the_multiples_of_the_period() {
+        let period = Duration::from_millis(2);
+        let tick = Tick::every(period).unwrap();
+        let first = tick.recv(sched::NEVER).unwrap();
+        std::thread::sleep(period * 4);
+        // One beat waits; those after it were missed.
+        let waiting = tick.try_recv().unwrap();
+        let next = tick.recv(sched::NEVER).unwrap();
+        assert!(Instant::now() >= next);
+        assert!(next - waiting >= period * 3);
+        for beat in [waiting, next] {
+            assert_eq!((beat - first).as_nanos() % period.as_nanos(), 0);
+        }
+    }
+
+    #[test]
+    fn timed_beats_go_to_one_receiver_each() {
+        let tick = Tick::every(Duration::from_millis(1)).unwrap();
+        let mut beats: Vec<Instant> = std::thread::scope(|scope| {
+            let threads = [(); 4]
+                .map(|()| scope.spawn(|| [(); 10].map(|()| tick.recv(sched::NEVER).unwrap())));
+            threads
+                .into_iter()
+                .flat_map(|thread| thread.join().unwrap())
+                .collect()
+        });
+        beats.sort();
+        assert!(beats.windows(2).all(|pair| pair[0] < pair[1]));
+    }
+
+    #[test]
+    fn timed_periods_may_be_zero_or_for_ever() {
+        let tick = Tick::every(Duration::ZERO).unwrap();
+        assert!(tick.recv(sched::NEVER).unwrap() < tick.recv(sched::NEVER).unwrap());
+        assert!(Tick::every(Duration::MAX).is_none());
+        assert!(At::after(Duration::MAX).is_none());
+    }
+}

@@ -18,7 +18,7 @@
 
 use super::line::{Entry, Offer};
 use crate::park::Wake;
-use crate::sched;
+use crate::sched::{self, Here};
 use core::mem::MaybeUninit;
 
 /// Values up to this many words are kept inline.
@@ -204,7 +204,7 @@ impl ClaimedReceiver {
     ///
     /// The receiver waits for a value of type `T`.
     #[inline]
-    pub(super) unsafe fn fill<T>(self, value: T) {
+    pub(super) unsafe fn fill<T>(self, value: T, here: Here<'_>) {
         // SAFETY: claimed and not settled, so its owner stays where it is.
         match unsafe { &*self.entry }.offer.get() {
             // SAFETY: the place is the claimed receiver's, empty, and of type `T` by the caller's promise.
@@ -215,7 +215,7 @@ impl ClaimedReceiver {
         }
         let wake = self.wake;
         core::mem::forget(self);
-        sched::settle(wake);
+        here.settle(wake);
     }
 }
 

@@ -33,7 +33,7 @@ use super::line::{Entry, Line, Offer};
 use super::select::Registered;
 use super::token::{Claim, ClaimedReceiver, Token};
 use crate::park::{BiasedLock, Outcome, WaitReason, Waiter, Wake};
-use crate::sched;
+use crate::sched::{self, Here};
 use core::cell::Cell;
 use core::marker::PhantomData;
 use core::mem::MaybeUninit;
@@ -80,12 +80,13 @@ impl<T> Zero<T> {
     // ------------------------------------------------------------------------------------------------------ operations
 
     pub(super) fn try_send(&self, value: T) -> Result<(), TrySendError<T>> {
-        match self.meet(&self.receivers, None) {
+        let here = sched::here();
+        match self.meet(here, &self.receivers, None) {
             Met::Closed => Err(TrySendError::Disconnected(value)),
             Met::Nobody => Err(TrySendError::Full(value)),
             Met::Somebody(receiver, wake) => {
                 // SAFETY: claimed in this channel's receiving line, so it waits for a `T`.
-                unsafe { ClaimedReceiver::new(receiver, wake).fill(value) };
+                unsafe { ClaimedReceiver::new(receiver, wake).fill(value, here) };
                 Ok(())
             }
         }
@@ -93,21 +94,22 @@ impl<T> Zero<T> {
 
     #[inline]
     pub(super) fn send(&self, value: T, deadline: u64) -> Result<(), SendTimeoutError<T>> {
+        let here = sched::here();
         let mut place = MaybeUninit::new(value);
         let waiter;
         let entry;
         // The first look needs no waiter.
-        let met = self.meet(&self.receivers, None);
+        let met = self.meet(here, &self.receivers, None);
         let met = match met {
             Met::Nobody if has_passed(deadline) => {
                 // SAFETY: written above, nobody has taken it.
                 return Err(SendTimeoutError::Timeout(unsafe { place.assume_init() }));
             }
             Met::Nobody => {
-                waiter = sched::new_parked_waiter();
+                waiter = here.new_parked_waiter();
                 entry = Entry::single(&waiter, Offer::Place((&raw mut place).cast()));
-                match self.meet(&self.receivers, Some((&self.senders, &entry))) {
-                    Met::Nobody => return self.sent(&place, &waiter, &entry, deadline),
+                match self.meet(here, &self.receivers, Some((&self.senders, &entry))) {
+                    Met::Nobody => return self.sent(here, &place, &waiter, &entry, deadline),
                     met => met,
                 }
             }
@@ -118,7 +120,7 @@ impl<T> Zero<T> {
         match met {
             Met::Somebody(receiver, wake) => {
                 // SAFETY: claimed in this channel's receiving line, so it waits for a `T`.
-                unsafe { ClaimedReceiver::new(receiver, wake).fill(value) };
+                unsafe { ClaimedReceiver::new(receiver, wake).fill(value, here) };
                 Ok(())
             }
             _ => Err(SendTimeoutError::Disconnected(value)),
@@ -129,12 +131,13 @@ impl<T> Zero<T> {
     #[inline]
     fn sent(
         &self,
+        here: Here<'_>,
         place: &MaybeUninit<T>,
         waiter: &Waiter,
         entry: &Entry,
         deadline: u64,
     ) -> Result<(), SendTimeoutError<T>> {
-        let outcome = sched::wait_parked(waiter, WaitReason::ChanSend, deadline);
+        let outcome = here.wait_parked(waiter, WaitReason::ChanSend, deadline);
         if outcome == Outcome::Woken {
             if entry.is_closed.get() {
                 // SAFETY: whoever closed the channel has not touched the place.
@@ -144,7 +147,7 @@ impl<T> Zero<T> {
             }
             return Ok(());
         }
-        self.leave(&self.senders, entry);
+        self.leave(here, &self.senders, entry);
         // SAFETY: the wait ended by deadline or cancellation, so no receiver has claimed the entry.
         let value = unsafe { place.assume_init_read() };
         if outcome == Outcome::Cancelled {
@@ -155,11 +158,12 @@ impl<T> Zero<T> {
     }
 
     pub(super) fn try_recv(&self) -> Result<T, TryRecvError> {
+        let here = sched::here();
         loop {
-            return match self.meet(&self.senders, None) {
+            return match self.meet(here, &self.senders, None) {
                 Met::Closed => Err(TryRecvError::Disconnected),
                 Met::Nobody => Err(TryRecvError::Empty),
-                Met::Somebody(sender, wake) => match self.receive_from(sender, wake) {
+                Met::Somebody(sender, wake) => match self.receive_from(here, sender, wake) {
                     Some(value) => Ok(value),
                     None => continue,
                 },
@@ -169,22 +173,23 @@ impl<T> Zero<T> {
 
     #[inline]
     pub(super) fn recv(&self, deadline: u64) -> Result<T, RecvTimeoutError> {
+        let here = sched::here();
         loop {
             let mut place = MaybeUninit::<T>::uninit();
-            let waiter = sched::new_parked_waiter();
+            let waiter = here.new_parked_waiter();
             let entry = Entry::single(&waiter, Offer::Place((&raw mut place).cast()));
             let has_passed = has_passed(deadline);
             let enter = (!has_passed).then_some((&self.receivers, &entry));
-            match self.meet(&self.senders, enter) {
+            match self.meet(here, &self.senders, enter) {
                 Met::Closed => return Err(RecvTimeoutError::Disconnected),
                 Met::Nobody if has_passed => return Err(RecvTimeoutError::Timeout),
-                Met::Somebody(sender, wake) => match self.receive_from(sender, wake) {
+                Met::Somebody(sender, wake) => match self.receive_from(here, sender, wake) {
                     Some(value) => return Ok(value),
                     None => continue,
                 },
                 Met::Nobody => {}
             }
-            match sched::wait_parked(&waiter, WaitReason::ChanRecv, deadline) {
+            match here.wait_parked(&waiter, WaitReason::ChanRecv, deadline) {
                 Outcome::Woken if entry.is_closed.get() => {
                     return Err(RecvTimeoutError::Disconnected);
                 }
@@ -192,7 +197,7 @@ impl<T> Zero<T> {
                 // SAFETY: the sender that claimed us has filled the place before it settled the wake.
                 Outcome::Woken => return Ok(unsafe { place.assume_init() }),
                 outcome => {
-                    self.leave(&self.receivers, &entry);
+                    self.leave(here, &self.receivers, &entry);
                     if outcome == Outcome::Cancelled {
                         sched::unwind_if_cancelled();
                     }
@@ -205,19 +210,19 @@ impl<T> Zero<T> {
     /// Takes the value of a claimed sender. Waits if it is a select, which makes its value only now; `None` if it thinks
     /// better of it.
     #[inline]
-    fn receive_from(&self, sender: &Entry, wake: Wake) -> Option<T> {
+    fn receive_from(&self, here: Here<'_>, sender: &Entry, wake: Wake) -> Option<T> {
         match sender.offer.get() {
             Offer::Place(place) => {
                 // SAFETY: the claimed sender's place, full, and of this channel's type.
                 let value = unsafe { place.cast::<T>().read() };
-                sched::settle(wake);
+                here.settle(wake);
                 Some(value)
             }
             Offer::Select(token) => {
                 let mut place = MaybeUninit::<T>::uninit();
                 let offer = Offer::Place((&raw mut place).cast());
                 // SAFETY: the claimed select's token.
-                unsafe { self.await_select(token, wake, offer) }
+                unsafe { self.await_select(here, token, wake, offer) }
                     // SAFETY: the select has filled the place.
                     .then(|| unsafe { place.assume_init() })
             }
@@ -231,15 +236,21 @@ impl<T> Zero<T> {
     ///
     /// `token` is that of the select which `wake` will wake.
     #[cold]
-    unsafe fn await_select(&self, token: *mut Token, wake: Wake, offer: Offer) -> bool {
-        let waiter = sched::new_parked_waiter();
+    unsafe fn await_select(
+        &self,
+        here: Here<'_>,
+        token: *mut Token,
+        wake: Wake,
+        offer: Offer,
+    ) -> bool {
+        let waiter = here.new_parked_waiter();
         let entry = Entry::single(&waiter, offer);
-        let own_wake = entry.claim().expect("nobody else knows it");
+        let own_wake = entry.claim(here).expect("nobody else knows it");
         // SAFETY: the caller's promise; the select stays until its wake is settled.
         unsafe { (*token).set_receiver(&entry, own_wake) };
-        sched::settle(wake);
+        here.settle(wake);
         // Claimed already: neither a deadline nor a cancellation ends it.
-        sched::wait_parked(&waiter, WaitReason::ChanRecv, sched::NEVER);
+        here.wait_parked(&waiter, WaitReason::ChanRecv, sched::NEVER);
         !entry.is_void.get()
     }
 
@@ -247,14 +258,14 @@ impl<T> Zero<T> {
 
     /// Claims the first in `line`; if there is nobody, enters the other line with the entry given.
     #[inline(always)]
-    fn meet<'a>(&self, line: &Line, enter: Option<(&Line, &Entry)>) -> Met<'a> {
-        let held = self.lock.lock(sched::thread_token());
+    fn meet<'a>(&self, here: Here<'_>, line: &Line, enter: Option<(&Line, &Entry)>) -> Met<'a> {
+        let held = self.lock.lock(here.token());
         if self.is_closed.get() {
             held.unlock();
             return Met::Closed;
         }
         // SAFETY: the lock is held.
-        if let (Some((entry, wake)), _) = unsafe { line.claim(ptr::null()) } {
+        if let (Some((entry, wake)), _) = unsafe { line.claim(ptr::null(), here) } {
             held.unlock();
             return Met::Somebody(entry, wake);
         }
@@ -267,7 +278,7 @@ impl<T> Zero<T> {
         let is_watched = !self.watchers_of(own_line).is_empty();
         held.unlock();
         if is_watched {
-            self.tell_watchers(self.watchers_of(own_line));
+            self.tell_watchers(here, self.watchers_of(own_line));
         }
         Met::Nobody
     }
@@ -282,24 +293,24 @@ impl<T> Zero<T> {
     }
 
     #[cold]
-    fn leave(&self, line: &Line, entry: &Entry) {
-        let held = self.lock.lock(sched::thread_token());
+    fn leave(&self, here: Here<'_>, line: &Line, entry: &Entry) {
+        let held = self.lock.lock(here.token());
         // SAFETY: the lock is held; it was pushed on this line.
         unsafe { line.remove(entry) };
         held.unlock();
     }
 
     #[cold]
-    fn tell_watchers(&self, watchers: &Line) {
-        while let Some((_, wake)) = self.claim_from(watchers) {
-            sched::settle(wake);
+    fn tell_watchers(&self, here: Here<'_>, watchers: &Line) {
+        while let Some((_, wake)) = self.claim_from(here, watchers) {
+            here.settle(wake);
         }
     }
 
-    fn claim_from<'a>(&self, line: &Line) -> Option<(&'a Entry, Wake)> {
-        let held = self.lock.lock(sched::thread_token());
+    fn claim_from<'a>(&self, here: Here<'_>, line: &Line) -> Option<(&'a Entry, Wake)> {
+        let held = self.lock.lock(here.token());
         // SAFETY: the lock is held.
-        let (claimed, _) = unsafe { line.claim(ptr::null()) };
+        let (claimed, _) = unsafe { line.claim(ptr::null(), here) };
         held.unlock();
         claimed
     }
@@ -308,7 +319,8 @@ impl<T> Zero<T> {
 
     /// Whoever waits, and whoever comes, hears that it is closed. `false` if it was closed before.
     pub(super) fn close(&self) -> bool {
-        let held = self.lock.lock(sched::thread_token());
+        let here = sched::here();
+        let held = self.lock.lock(here.token());
         let was_closed = self.is_closed.replace(true);
         held.unlock();
         for line in [
@@ -317,9 +329,9 @@ impl<T> Zero<T> {
             &self.send_watchers,
             &self.receive_watchers,
         ] {
-            while let Some((entry, wake)) = self.claim_from(line) {
+            while let Some((entry, wake)) = self.claim_from(here, line) {
                 entry.is_closed.set(true);
-                sched::settle(wake);
+                here.settle(wake);
             }
         }
         !was_closed
@@ -361,15 +373,16 @@ impl<T> Zero<T> {
 
     /// For a select: chooses this operation if somebody waits for it.
     pub(super) fn attempt(&self, side: Side, token: &mut Token) -> bool {
+        let here = sched::here();
         loop {
-            match self.meet(self.lines(side).0, None) {
+            match self.meet(here, self.lines(side).0, None) {
                 Met::Closed => {
                     token.set_closed();
                     return true;
                 }
                 Met::Nobody => return false,
                 Met::Somebody(partner, wake) => {
-                    if self.pair(side, partner, wake, token) {
+                    if self.pair(here, side, partner, wake, token) {
                         return true;
                     }
                 }
@@ -378,7 +391,14 @@ impl<T> Zero<T> {
     }
 
     /// With a claimed partner. `false` if it thought better of it.
-    fn pair(&self, side: Side, partner: &Entry, wake: Wake, token: &mut Token) -> bool {
+    fn pair(
+        &self,
+        here: Here<'_>,
+        side: Side,
+        partner: &Entry,
+        wake: Wake,
+        token: &mut Token,
+    ) -> bool {
         match (side, partner.offer.get()) {
             (Side::Send, _) => {
                 token.set_receiver(partner, wake);
@@ -387,12 +407,12 @@ impl<T> Zero<T> {
             (Side::Receive, Offer::Place(place)) => {
                 // SAFETY: the claimed sender's place, full, and of this channel's type.
                 token.put(unsafe { place.cast::<T>().read() });
-                sched::settle(wake);
+                here.settle(wake);
                 true
             }
             (Side::Receive, Offer::Select(other)) => {
                 // SAFETY: the claimed select's token.
-                unsafe { self.await_select(other, wake, Offer::Select(token)) }
+                unsafe { self.await_select(here, other, wake, Offer::Select(token)) }
             }
             (Side::Receive, Offer::Nothing) => {
                 unreachable!("who waits at a rendezvous offers something")
@@ -402,8 +422,9 @@ impl<T> Zero<T> {
 
     /// For a select: enters the line, or pairs at once.
     pub(super) fn register(&self, side: Side, entry: &Entry, token: *mut Token) -> Registered {
+        let here = sched::here();
         let (others, own) = self.lines(side);
-        let held = self.lock.lock(sched::thread_token());
+        let held = self.lock.lock(here.token());
         if self.is_closed.get() {
             held.unlock();
             return Registered::Ready;
@@ -415,7 +436,7 @@ impl<T> Zero<T> {
             let is_watched = !self.watchers_of(own).is_empty();
             held.unlock();
             if is_watched {
-                self.tell_watchers(self.watchers_of(own));
+                self.tell_watchers(here, self.watchers_of(own));
             }
             return Registered::Waiting;
         }
@@ -426,11 +447,13 @@ impl<T> Zero<T> {
             return Registered::Chosen;
         }
         // SAFETY: the lock is held.
-        let (claimed, _) = unsafe { others.claim(entry.waiter()) };
+        let (claimed, _) = unsafe { others.claim(entry.waiter(), here) };
         held.unlock();
         match claimed {
             // SAFETY: the select's own token, which nobody else uses now that it has claimed itself.
-            Some((partner, wake)) if self.pair(side, partner, wake, unsafe { &mut *token }) => {
+            Some((partner, wake))
+                if self.pair(here, side, partner, wake, unsafe { &mut *token }) =>
+            {
                 Registered::Paired
             }
             _ => Registered::Withdrawn,
@@ -438,13 +461,15 @@ impl<T> Zero<T> {
     }
 
     pub(super) fn unregister(&self, side: Side, entry: &Entry) {
-        self.leave(self.lines(side).1, entry);
+        let here = sched::here();
+        self.leave(here, self.lines(side).1, entry);
     }
 
     /// For a select's `ready`: enters the watchers' line. `true` if somebody is there already.
     pub(super) fn watch(&self, side: Side, entry: &Entry) -> bool {
+        let here = sched::here();
         let (others, _) = self.lines(side);
-        let held = self.lock.lock(sched::thread_token());
+        let held = self.lock.lock(here.token());
         // SAFETY: the lock is held; the select leaves before the entry goes, unless it was claimed.
         unsafe { self.watchers_of(others).push(entry) };
         let is_ready = self.is_closed.get() || !others.is_empty();
@@ -453,11 +478,13 @@ impl<T> Zero<T> {
     }
 
     pub(super) fn unwatch(&self, side: Side, entry: &Entry) {
-        self.leave(self.watchers_of(self.lines(side).0), entry);
+        let here = sched::here();
+        self.leave(here, self.watchers_of(self.lines(side).0), entry);
     }
 
     pub(super) fn is_ready(&self, side: Side) -> bool {
-        let held = self.lock.lock(sched::thread_token());
+        let here = sched::here();
+        let held = self.lock.lock(here.token());
         let is_ready = self.is_closed.get() || !self.lines(side).0.is_empty();
         held.unlock();
         is_ready
@@ -465,11 +492,12 @@ impl<T> Zero<T> {
 
     /// Completes a send that a select has chosen.
     pub(super) fn complete_send(&self, token: &mut Token, value: T) -> Result<(), T> {
+        let here = sched::here();
         match token.claim() {
             Claim::Closed => Err(value),
             Claim::Receiver(receiver) => {
                 // SAFETY: a token of a select's send on this channel, so the receiver waits for a `T`.
-                unsafe { receiver.fill(value) };
+                unsafe { receiver.fill(value, here) };
                 Ok(())
             }
             Claim::Permit => unreachable!("a rendezvous gives no permits"),

@@ -76,7 +76,7 @@ mod exports {
     pub(crate) use super::spawn::{Plan, SpawnRefused, free};
     pub(crate) use super::start::{Plan as StartPlan, StartError, start};
     pub(crate) use super::wait::{
-        NEVER, choose, has_others_ready, is_local, new_parked_waiter, new_waiter, now_ns,
+        Here, NEVER, choose, has_others_ready, here, new_parked_waiter, new_waiter, now_ns,
         on_goroutine, settle, thread_token, uncancellable, unwind_if_cancelled, wait, wait_parked,
         wait_uncancellable,
     };

@@ -33,8 +33,34 @@ pub(crate) fn new_parked_waiter() -> Waiter {
     Waiter::parked(Target::Thread)
 }
 
-pub(crate) fn is_local(_waiter: &Waiter) -> bool {
-    false
+/// See the real one.
+#[derive(Clone, Copy)]
+pub(crate) struct Here;
+
+pub(crate) fn here() -> Here {
+    Here
+}
+
+impl Here {
+    pub(crate) fn token(self) -> usize {
+        thread_token()
+    }
+
+    pub(crate) fn new_parked_waiter(self) -> Waiter {
+        new_parked_waiter()
+    }
+
+    pub(crate) fn is_local(self, _waiter: &Waiter) -> bool {
+        false
+    }
+
+    pub(crate) fn settle(self, wake: Wake) {
+        settle(wake);
+    }
+
+    pub(crate) fn wait_parked(self, waiter: &Waiter, reason: WaitReason, deadline: u64) -> Outcome {
+        wait_parked(waiter, reason, deadline)
+    }
 }
 
 /// No looking again before waiting: it would only repeat what the checker explores anyway.

@@ -34,47 +34,100 @@ pub(crate) fn on_goroutine() -> bool {
     current().is_some()
 }
 
+/// The calling thread as the scheduler knows it, looked up once for several questions. A goroutine stays on its thread, so it
+/// holds across waits.
+#[derive(Clone, Copy)]
+pub(crate) struct Here<'a>(Option<&'a Worker>);
+
+/// See [`Here`].
+#[inline]
+pub(crate) fn here<'a>() -> Here<'a> {
+    Here(worker())
+}
+
+impl Here<'_> {
+    /// As [`thread_token`].
+    #[inline]
+    pub(crate) fn token(self) -> usize {
+        self.0.map_or(0, |worker| worker.token)
+    }
+
+    /// As [`new_parked_waiter`].
+    #[inline]
+    pub(crate) fn new_parked_waiter(self) -> Waiter {
+        Waiter::parked(self.caller())
+    }
+
+    #[inline]
+    fn caller(self) -> Target {
+        match self.0.and_then(|worker| worker.current.get()) {
+            Some(g) => Target::Goroutine(g.cast()),
+            None => Target::Thread,
+        }
+    }
+
+    /// Whether `waiter` is a goroutine homed on the calling thread, so that its deadline and its cancellation cannot come at
+    /// this moment.
+    #[inline]
+    pub(crate) fn is_local(self, waiter: &Waiter) -> bool {
+        match (waiter.target, self.0) {
+            (Target::Goroutine(g), Some(worker)) => {
+                // SAFETY: a waiter in a queue belongs to a goroutine that is alive.
+                let home = unsafe { g.cast::<Goroutine>().as_ref() }
+                    .home
+                    .load(Ordering::Relaxed);
+                home.cast::<Remote>().cast_const() == Arc::as_ptr(&worker.remote)
+            }
+            _ => false,
+        }
+    }
+
+    /// As [`settle`].
+    #[inline]
+    pub(crate) fn settle(self, wake: Wake) {
+        if let (Wake::Goroutine(g), Some(worker)) = (wake, self.0) {
+            let g = g.cast::<Goroutine>();
+            // SAFETY: parked and not readied by anyone else, so alive until we have queued it.
+            let home = unsafe { g.as_ref() }.home.load(Ordering::Relaxed);
+            if home.cast::<Remote>().cast_const() == Arc::as_ptr(&worker.remote) {
+                worker.ready(g);
+                return;
+            }
+        }
+        settle(wake);
+    }
+
+    /// As [`wait_parked`].
+    #[inline]
+    pub(crate) fn wait_parked(self, waiter: &Waiter, reason: WaitReason, deadline: u64) -> Outcome {
+        match (waiter.target, self.0) {
+            (Target::Goroutine(g), Some(worker)) => {
+                // SAFETY: the caller's own block, which lives as long as the goroutine runs.
+                let g = unsafe { g.cast::<Goroutine>().as_ref() };
+                wait_parked_goroutine(worker, g, waiter, reason, deadline)
+            }
+            _ => signalled(waiter, deadline),
+        }
+    }
+}
+
 /// A waiter for whoever calls.
 #[inline]
 pub(crate) fn new_waiter() -> Waiter {
-    Waiter::new(caller())
+    Waiter::new(here().caller())
 }
 
 /// A waiter for whoever calls, born parked: for [`wait_parked`].
 #[inline]
 pub(crate) fn new_parked_waiter() -> Waiter {
-    Waiter::parked(caller())
-}
-
-#[inline]
-fn caller() -> Target {
-    match worker().and_then(|worker| worker.current.get()) {
-        Some(g) => Target::Goroutine(g.cast()),
-        None => Target::Thread,
-    }
+    here().new_parked_waiter()
 }
 
 /// What tells this worker's thread from every other thread there was and will be; 0 on threads that are no workers, and
 /// where nothing may be biased.
 #[inline]
 pub(crate) fn thread_token() -> usize {
-    worker().map_or(0, |worker| worker.token)
-}
-
-/// Whether `waiter` is a goroutine homed on the calling thread, so that its deadline and its cancellation cannot come at
-/// this moment.
-#[inline]
-pub(crate) fn is_local(waiter: &Waiter) -> bool {
-    match (waiter.target, worker()) {
-        (Target::Goroutine(g), Some(worker)) => {
-            // SAFETY: a waiter in a queue belongs to a goroutine that is alive.
-            let home = unsafe { g.cast::<Goroutine>().as_ref() }
-                .home
-                .load(Ordering::Relaxed);
-            home.cast::<Remote>().cast_const() == Arc::as_ptr(&worker.remote)
-        }
-        _ => false,
-    }
+    here().token()
 }
 
 /// Whether the calling goroutine's worker has others to run. `false` on plain threads.
@@ -143,17 +196,17 @@ pub(crate) fn uncancellable<R>(f: impl FnOnce() -> R) -> R {
 /// [`unwind_if_cancelled`].
 #[inline]
 pub(crate) fn wait_parked(waiter: &Waiter, reason: WaitReason, deadline: u64) -> Outcome {
-    match waiter.target {
-        Target::Goroutine(_) => wait_parked_goroutine(waiter, reason, deadline),
-        Target::Thread => signalled(waiter, deadline),
-    }
+    here().wait_parked(waiter, reason, deadline)
 }
 
-#[inline]
-fn wait_parked_goroutine(waiter: &Waiter, reason: WaitReason, deadline: u64) -> Outcome {
-    let (Some(worker), Some(g)) = (worker(), current()) else {
-        unreachable!("a goroutine's waiter off its goroutine")
-    };
+fn wait_parked_goroutine(
+    worker: &Worker,
+    g: &Goroutine,
+    waiter: &Waiter,
+    reason: WaitReason,
+    deadline: u64,
+) -> Outcome {
+    debug_assert_eq!(worker.current.get(), Some(NonNull::from(g)));
     let cancellable = is_cancellable(g);
     if cancellable && g.cancelled.get() && waiter.finish(Outcome::Cancelled).is_some() {
         return Outcome::Cancelled;
