@@ -500,11 +500,31 @@ impl Iterator for Wakes {
     }
 }
 
+#[cfg(urgo_loom)]
+loom::lazy_static! {
+    /// Where threads of models sleep: in the model checker's own condition variable, as a spinning thread would use up
+    /// its bound, and so that it reports a thread that is never signalled as a deadlock.
+    static ref SLEEPERS: (loom::sync::Mutex<()>, loom::sync::Condvar) = Default::default();
+}
+
 /// For models, where every waiter is a thread: settles a wake.
 #[cfg(urgo_loom)]
 pub(crate) fn signal(signal: ptr::NonNull<crate::atomic::AtomicU32>) {
+    let guard = SLEEPERS.0.lock().unwrap();
     // SAFETY: the waiter stays until it is signalled.
     let signal = unsafe { signal.as_ref() };
-    // Pairs with the waiter's look at its signal.
+    // Pairs with the load in `signalled`.
     signal.store(1, Ordering::Release);
+    drop(guard);
+    SLEEPERS.1.notify_all();
+}
+
+/// For models: waits for the settling of a wake.
+#[cfg(all(test, urgo_loom))]
+pub(crate) fn signalled(waiter: &Waiter) {
+    let mut guard = SLEEPERS.0.lock().unwrap();
+    // Pairs with the store in `signal`.
+    while waiter.signal.load(Ordering::Acquire) == 0 {
+        guard = SLEEPERS.1.wait(guard).unwrap();
+    }
 }

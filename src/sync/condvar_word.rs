@@ -127,3 +127,168 @@ impl CondvarWord {
         }
     }
 }
+
+#[cfg(all(test, urgo_loom))]
+mod tests {
+    use super::super::mutex_word::CASE_HANDED;
+    use super::super::waiting::{
+        Ended,
+        modelled::{self, Thread, settle},
+    };
+    use super::*;
+    use loom::sync::Arc;
+    use loom::thread;
+
+    struct Scene {
+        lot: Lot,
+        mutex: MutexWord,
+        condvar: CondvarWord,
+        /// Permits; the mutex protects them.
+        value: AtomicU32,
+    }
+
+    impl Scene {
+        fn new() -> Arc<Scene> {
+            Arc::new(Scene {
+                lot: Lot::new(),
+                mutex: MutexWord::new(),
+                condvar: CondvarWord::new(),
+                value: AtomicU32::new(0),
+            })
+        }
+
+        fn lock(&self, was_woken: bool) {
+            let mut thread = Thread {
+                lot: &self.lot,
+                is_starving: false,
+                gives_up: false,
+            };
+            if was_woken || !self.mutex.try_lock() {
+                let ended = self.mutex.lock_slow(was_woken, &mut thread);
+                assert!(matches!(ended, Ended::Woken(_)));
+            }
+        }
+
+        fn unlock(&self) {
+            modelled::unlock(&self.mutex, &self.lot);
+        }
+
+        /// As `Condvar::wait_raw`.
+        fn wait(&self, gives_up: bool) -> Ended {
+            let ended = modelled::wait(
+                &self.lot,
+                self.condvar.address(),
+                self.mutex.address(),
+                false,
+                gives_up,
+                || {
+                    self.condvar.announce();
+                    true
+                },
+                || self.unlock(),
+            );
+            match ended {
+                Ended::Woken(CASE_HANDED) => {}
+                Ended::Woken(case) => self.lock(case == CASE_WOKEN),
+                _ => self.lock(false),
+            }
+            ended
+        }
+
+        /// Waits for a permit and takes it.
+        fn take(&self) {
+            self.lock(false);
+            while self.value.load(Ordering::Relaxed) == 0 {
+                self.wait(false);
+            }
+            let value = self.value.load(Ordering::Relaxed);
+            self.value.store(value - 1, Ordering::Relaxed);
+            self.unlock();
+        }
+
+        fn notify(&self, max: usize) -> usize {
+            if !self.condvar.has_waiters() {
+                return 0;
+            }
+            let (notified, wakes) = self.condvar.notify(&self.lot, max);
+            settle(wakes);
+            notified
+        }
+
+        fn assert_over(&self) {
+            assert_eq!(self.value.load(Ordering::Relaxed), 0);
+            assert!(!self.mutex.is_locked());
+            assert_eq!(self.lot.wake(self.condvar.address(), 9).0, 0);
+            assert_eq!(self.lot.wake(self.mutex.address(), 9).0, 0);
+        }
+    }
+
+    fn model(takers: u32, give: fn(&Scene, u32)) {
+        loom::model(move || {
+            let scene = Scene::new();
+            let threads: Vec<_> = (0..takers)
+                .map(|_| {
+                    let scene = scene.clone();
+                    thread::spawn(move || scene.take())
+                })
+                .collect();
+            give(&scene, takers);
+            threads.into_iter().for_each(|t| t.join().unwrap());
+            scene.assert_over();
+        });
+    }
+
+    /// A permit and a notification for each, with the mutex held: waiters are requeued.
+    #[test]
+    fn loom_condvar_requeues_and_loses_nothing() {
+        model(2, |scene, takers| {
+            for _ in 0..takers {
+                scene.lock(false);
+                let value = scene.value.load(Ordering::Relaxed);
+                scene.value.store(value + 1, Ordering::Relaxed);
+                scene.notify(1);
+                scene.unlock();
+            }
+        });
+    }
+
+    /// All permits at once and one notification for all, after unlocking: the first is woken, the other requeued behind
+    /// it.
+    #[test]
+    fn loom_condvar_wakes_all_one_after_the_other() {
+        model(2, |scene, takers| {
+            scene.lock(false);
+            scene.value.store(takers, Ordering::Relaxed);
+            scene.unlock();
+            scene.notify(usize::MAX);
+        });
+    }
+
+    /// A waiter whose time is up against a notification: it was accepted exactly if the waiter says so.
+    #[test]
+    fn loom_condvar_timed_out_waiter_was_notified_or_not() {
+        for holds in [false, true] {
+            loom::model(move || {
+                let scene = Scene::new();
+                let waiter = {
+                    let scene = scene.clone();
+                    thread::spawn(move || {
+                        scene.lock(false);
+                        let ended = scene.wait(true);
+                        scene.unlock();
+                        !matches!(ended, Ended::TimedOut { moved: false })
+                    })
+                };
+                if holds {
+                    scene.lock(false);
+                }
+                let notified = scene.notify(1);
+                if holds {
+                    scene.unlock();
+                }
+                assert_eq!(waiter.join().unwrap(), notified == 1);
+                scene.assert_over();
+            });
+        }
+    }
+}

@@ -100,3 +100,98 @@ mod live {
         }
     }
 }
+
+/// Waiting as threads of a model do.
+#[cfg(all(test, urgo_loom))]
+pub(super) mod modelled {
+    use super::Ended;
+    use crate::park::lot::{Lot, Node, Wakes, signal, signalled};
+    use crate::park::{Outcome, Target, Waiter, Wake};
+    use crate::sync::mutex_word::{Caller, MutexWord};
+
+    pub(in crate::sync) fn settle(wakes: Wakes) {
+        for wake in wakes {
+            let Wake::Thread(word) = wake else {
+                panic!("born parked, so there is a wake to settle");
+            };
+            signal(word);
+        }
+    }
+
+    /// As `Wait::wait`; one that `gives_up` has a deadline that passes at once.
+    pub(in crate::sync) fn wait(
+        lot: &Lot,
+        address: usize,
+        tag: usize,
+        goes_first: bool,
+        gives_up: bool,
+        validate: impl FnOnce() -> bool,
+        announced: impl FnOnce(),
+    ) -> Ended {
+        let node = Node::new(Waiter::parked(Target::Thread), tag);
+        let mut locked = lot.lock(address);
+        let waits = validate();
+        if waits {
+            // SAFETY: here until it was signalled or removed, below.
+            unsafe {
+                if goes_first {
+                    locked.push_first(address, &node);
+                } else {
+                    locked.push(address, &node);
+                }
+            }
+        }
+        settle(locked.unlock());
+        if !waits {
+            return Ended::Refused;
+        }
+        announced();
+        if gives_up && node.waiter.finish(Outcome::TimedOut).is_some() {
+            lot.remove(&node);
+            let moved = node.address() != address;
+            return Ended::TimedOut { moved };
+        }
+        signalled(&node.waiter);
+        Ended::Woken(node.waiter.case().unwrap())
+    }
+
+    /// A thread that wants a mutex.
+    pub(in crate::sync) struct Thread<'a> {
+        pub(in crate::sync) lot: &'a Lot,
+        pub(in crate::sync) is_starving: bool,
+        pub(in crate::sync) gives_up: bool,
+    }
+
+    impl Caller for Thread<'_> {
+        fn spin(&mut self, _: bool) -> bool {
+            false
+        }
+
+        fn is_starving(&mut self) -> bool {
+            self.is_starving
+        }
+
+        fn wait(
+            &mut self,
+            address: usize,
+            goes_first: bool,
+            validate: impl FnOnce() -> bool,
+        ) -> Ended {
+            wait(
+                self.lot,
+                address,
+                0,
+                goes_first,
+                self.gives_up,
+                validate,
+                || {},
+            )
+        }
+    }
+
+    pub(in crate::sync) fn unlock(mutex: &MutexWord, lot: &Lot) {
+        if !mutex.try_unlock() {
+            settle(mutex.unlock_slow(lot, false));
+        }
+    }
+}

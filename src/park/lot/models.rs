@@ -38,10 +38,7 @@ fn settle(wakes: Wakes) {
 
 /// Waits for the settling of a wake that is on its way.
 fn signalled(node: &Node) {
-    // Pairs with the store in `signal`.
-    while node.waiter.signal.load(Ordering::Acquire) == 0 {
-        thread::yield_now();
-    }
+    super::signalled(&node.waiter);
     assert_eq!(node.waiter.outcome(), Some(Outcome::Woken));
 }
 
