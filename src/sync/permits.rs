@@ -52,8 +52,8 @@
 
 use crate::atomic::{AtomicUsize, Ordering};
 use crate::park::lot::{Locked, Lot, Node, WOKEN};
-#[cfg(not(urgo_loom))]
-use crate::sched::settle;
+use crate::park::{Outcome, WaitReason};
+use crate::sched::{self, NEVER, settle};
 use core::cell::Cell;
 
 const WAITERS: usize = 1;
@@ -62,6 +62,11 @@ const SHIFT: u32 = 2;
 
 /// The case that ends a wait when the permits are closed.
 const CASE_CLOSED: u32 = WOKEN + 1;
+
+/// Rounds of spinning before a wait, each twice as long as the one before: about 5 µs in all, less than it costs to wake a
+/// thread on another CPU.
+#[cfg(not(urgo_loom))]
+const SPINS: u32 = 7;
 
 /// As many permits as there may be. A bit is left over, so that an addition can be seen to be too much.
 pub(super) const PERMITS_MAX: usize = usize::MAX >> (SHIFT + 1);
@@ -315,6 +320,81 @@ impl Permits {
         self.word.fetch_and(!WAITERS, Ordering::Relaxed);
         locked.unlock().for_each(settle);
     }
+
+    /// Tries for a short time to take `n`, as long as nobody waits. For what is held for a short time.
+    #[cfg(not(urgo_loom))]
+    #[cold]
+    pub(super) fn spin(&self, n: usize) -> bool {
+        let backoff = crossbeam_utils::Backoff::new();
+        for _ in 0..SPINS {
+            // Others of this worker that are ready have more use for the time; one of them may hold what is wanted.
+            if !self.is_open() || sched::has_others_ready() {
+                return false;
+            }
+            backoff.spin();
+            if self.try_take(n).is_ok() {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Takes `n`, waiting for them until `deadline`. Blocks the calling goroutine or thread. `TooFew` means that the
+    /// deadline has passed.
+    #[inline]
+    pub(super) fn take(
+        &self,
+        n: usize,
+        rank: Rank,
+        reason: WaitReason,
+        deadline: u64,
+    ) -> Result<(), Refused> {
+        match self.try_take(n) {
+            Err(Refused::TooFew) => self.take_slow(n, rank, reason, deadline),
+            done => done,
+        }
+    }
+
+    #[cold]
+    fn take_slow(
+        &self,
+        n: usize,
+        rank: Rank,
+        reason: WaitReason,
+        deadline: u64,
+    ) -> Result<(), Refused> {
+        loop {
+            if deadline != NEVER && deadline <= sched::now_ns() {
+                return if rank == Rank::Last {
+                    self.try_take(n)
+                } else {
+                    self.try_take_passing(n)
+                };
+            }
+            let node = Node::new(sched::new_parked_waiter(), n);
+            // SAFETY: the node stays in this frame, which does not go before the wait is over; `leave` is called
+            // below unless the wait ended by a delivery. Nothing in between unwinds.
+            match unsafe { self.enqueue(&node, rank) } {
+                Queued::Taken => return Ok(()),
+                Queued::Closed => return Err(Refused::Closed),
+                Queued::Waits => {}
+            }
+            match sched::wait_parked(&node.waiter, reason, deadline) {
+                Outcome::Woken if node.waiter.case() == Some(CASE_CLOSED) => {
+                    return Err(Refused::Closed);
+                }
+                Outcome::Woken => return Ok(()),
+                Outcome::TimedOut => {
+                    self.leave(&node);
+                    return Err(Refused::TooFew);
+                }
+                Outcome::Cancelled => {
+                    self.leave(&node);
+                    sched::unwind_if_cancelled();
+                }
+            }
+        }
+    }
 }
 
 /// Where nobody was woken.
@@ -323,131 +403,16 @@ fn unlock_quietly(locked: Locked<'_>) {
     debug_assert!(woken.is_none());
 }
 
-#[cfg(urgo_loom)]
-fn settle(wake: crate::park::Wake) {
-    if let crate::park::Wake::Thread(signal) = wake {
-        // SAFETY: the waiter stays until its signal is set. Pairs with the models' wait for it.
-        unsafe { signal.as_ref() }.store(1, Ordering::Release);
-    }
-}
-
-#[cfg(not(urgo_loom))]
-mod waiting {
-    use super::{CASE_CLOSED, Permits, Queued, Rank, Refused};
-    use crate::park::lot::Node;
-    use crate::park::{Outcome, WaitReason};
-    use crate::sched::{self, NEVER};
-    use crossbeam_utils::Backoff;
-
-    /// Rounds of spinning before a wait, each twice as long as the one before: about 5 µs in all, less than it costs to wake
-    /// a thread on another CPU.
-    const SPINS: u32 = 7;
-
-    impl Permits {
-        /// Tries for a short time to take `n`, as long as nobody waits. For what is held for a short time.
-        #[cold]
-        pub(in crate::sync) fn spin(&self, n: usize) -> bool {
-            let backoff = Backoff::new();
-            for _ in 0..SPINS {
-                // Others of this worker that are ready have more use for the time; one of them may hold what is wanted.
-                if !self.is_open() || sched::has_others_ready() {
-                    return false;
-                }
-                backoff.spin();
-                if self.try_take(n).is_ok() {
-                    return true;
-                }
-            }
-            false
-        }
-
-        /// Takes `n`, waiting for them until `deadline`. Blocks the calling goroutine or thread. `TooFew` means that the
-        /// deadline has passed.
-        #[inline]
-        pub(in crate::sync) fn take(
-            &self,
-            n: usize,
-            rank: Rank,
-            reason: WaitReason,
-            deadline: u64,
-        ) -> Result<(), Refused> {
-            match self.try_take(n) {
-                Err(Refused::TooFew) => self.take_slow(n, rank, reason, deadline),
-                done => done,
-            }
-        }
-
-        #[cold]
-        fn take_slow(
-            &self,
-            n: usize,
-            rank: Rank,
-            reason: WaitReason,
-            deadline: u64,
-        ) -> Result<(), Refused> {
-            loop {
-                if deadline != NEVER && deadline <= sched::now_ns() {
-                    return if rank == Rank::Last {
-                        self.try_take(n)
-                    } else {
-                        self.try_take_passing(n)
-                    };
-                }
-                let node = Node::new(sched::new_parked_waiter(), n);
-                // SAFETY: the node stays in this frame, which does not go before the wait is over; `leave` is called
-                // below unless the wait ended by a delivery. Nothing in between unwinds.
-                match unsafe { self.enqueue(&node, rank) } {
-                    Queued::Taken => return Ok(()),
-                    Queued::Closed => return Err(Refused::Closed),
-                    Queued::Waits => {}
-                }
-                match sched::wait_parked(&node.waiter, reason, deadline) {
-                    Outcome::Woken if node.waiter.case() == Some(CASE_CLOSED) => {
-                        return Err(Refused::Closed);
-                    }
-                    Outcome::Woken => return Ok(()),
-                    Outcome::TimedOut => {
-                        self.leave(&node);
-                        return Err(Refused::TooFew);
-                    }
-                    Outcome::Cancelled => {
-                        self.leave(&node);
-                        sched::unwind_if_cancelled();
-                    }
-                }
-            }
-        }
-    }
-}
-
 #[cfg(all(test, urgo_loom))]
 mod tests {
     use super::*;
-    use crate::park::{Outcome, Target, Waiter};
     use loom::sync::Arc;
     use loom::thread;
 
-    /// Takes `n` as a plain thread would; with `is_hasty`, a deadline passes at once. Whether it has them.
+    /// Takes `n`; with `is_hasty`, a deadline may pass at any moment.
     fn take(permits: &Permits, n: usize, is_hasty: bool) -> Result<(), Refused> {
-        let node = Node::new(Waiter::parked(Target::Thread), n);
-        // SAFETY: the node stays in this frame until the wait is over.
-        match unsafe { permits.enqueue(&node, Rank::Last) } {
-            Queued::Taken => return Ok(()),
-            Queued::Closed => return Err(Refused::Closed),
-            Queued::Waits => {}
-        }
-        if is_hasty && node.waiter.finish(Outcome::TimedOut).is_some() {
-            permits.leave(&node);
-            return Err(Refused::TooFew);
-        }
-        // Pairs with the store in `settle`.
-        while node.waiter.signal.load(Ordering::Acquire) == 0 {
-            thread::yield_now();
-        }
-        match node.waiter.case() {
-            Some(CASE_CLOSED) => Err(Refused::Closed),
-            _ => Ok(()),
-        }
+        let deadline = if is_hasty { 2 } else { NEVER };
+        permits.take(n, Rank::Last, WaitReason::Semaphore, deadline)
     }
 
     fn give_back(permits: &Permits, n: usize) {
