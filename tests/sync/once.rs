@@ -1,6 +1,5 @@
 //! Doing something once, and values that are set or made once.
 
-use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -73,7 +72,6 @@ fn once_panics_when_its_own_closure_calls_it() {
         let text = panic_of(|| *cell.get_or_init(|| *cell.get_or_init(|| 1)));
         assert!(text.contains("inside its own"), "{text}");
         assert_eq!(cell.get_or_init(|| 2), &2);
-        thread_local!(static ROUNDS: Cell<u32> = const { Cell::new(0) });
         static LAZY: LazyLock<u32> = LazyLock::new(|| *LAZY);
         let text = panic_of(|| *LAZY);
         assert!(
