@@ -18,6 +18,8 @@ mod go_programs;
 mod go_rules;
 #[path = "channels/go_select.rs"]
 mod go_select;
+#[path = "channels/mixed.rs"]
+mod mixed;
 #[path = "channels/model.rs"]
 mod model;
 #[path = "channels/stress.rs"]
