@@ -47,6 +47,7 @@ use crate::atomic::{AtomicU32, AtomicUsize, Ordering};
 use crate::park::{BiasedLock, Outcome, WaitReason};
 use crate::sched;
 use core::cell::Cell;
+use core::panic::AssertUnwindSafe;
 use core::ptr;
 use crossbeam_utils::CachePadded;
 
@@ -430,7 +431,7 @@ impl<T> Buffered<T> {
     /// The last receiver has gone: what is queued is dropped, here.
     pub(super) fn disconnect_receivers(&self) {
         let held = self.send.lock.lock(sched::thread_token());
-        // CH3. Under the lock: no value is published after this.
+        // CH3, pairs with the load in `empty_or_closed`. Under the lock: no value is published after this.
         self.waiting
             .state
             .fetch_or(CLOSED | DEAD, Ordering::Release);
@@ -439,20 +440,18 @@ impl<T> Buffered<T> {
         self.discard();
     }
 
-    /// Drops what is queued, whatever the values' destructors do.
+    /// Drops what is queued. If destructors panic, the rest is dropped all the same, and the first panic goes on.
     fn discard(&self) {
-        struct GoOn<'a, T>(&'a Buffered<T>);
-        impl<T> Drop for GoOn<'_, T> {
-            fn drop(&mut self) {
-                // Reached by unwinding only: a value's `Drop` has panicked.
-                self.0.discard();
-            }
-        }
-        let go_on = GoOn(self);
+        let mut panic = None;
         while let Ok(value) = self.pop() {
-            drop(value);
+            let dropped = std::panic::catch_unwind(AssertUnwindSafe(|| drop(value)));
+            panic = panic.or(dropped.err());
         }
-        core::mem::forget(go_on);
+        if let Some(panic) = panic
+            && !std::thread::panicking()
+        {
+            std::panic::resume_unwind(panic);
+        }
     }
 
     // --------------------------------------------------------------------------------------------------- waiting lines
@@ -633,6 +632,16 @@ impl<T> Buffered<T> {
         held.barrier();
         held.unlock();
         self.wake(Side::Send);
+    }
+
+    /// Changes when an operation of this side that would have waited no longer would.
+    pub(super) fn stamp(&self, side: Side) -> usize {
+        // CH3, CH1 and CH2, pair with the stores of `state`, `tail` and `head`.
+        let state = self.waiting.state.load(Ordering::Acquire) as usize;
+        state.wrapping_add(match side {
+            Side::Send => self.receive.head.load(Ordering::Acquire),
+            Side::Receive => self.send.tail.load(Ordering::Acquire),
+        })
     }
 
     /// For a select: enters the line; `true` if it need not wait.

@@ -374,6 +374,14 @@ impl<T> SelectHandle for Receiver<T> {
         }
     }
 
+    fn stamp(&self) -> usize {
+        match &self.flavor {
+            ReceiverFlavor::Buffered(channel) => channel.stamp(Side::Receive),
+            ReceiverFlavor::Zero(channel) => channel.stamp(Side::Receive),
+            ReceiverFlavor::At(_) | ReceiverFlavor::Tick(_) | ReceiverFlavor::Never => 0,
+        }
+    }
+
     // A clock has no line: whoever waits for it comes back at its time.
 
     fn register(&self, entry: &Entry, token: *mut Token) -> Registered {

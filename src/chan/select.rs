@@ -59,6 +59,8 @@ pub(super) trait SelectHandle {
     fn deadline(&self) -> u64 {
         sched::NEVER
     }
+    /// Another number whenever it has become ready since.
+    fn stamp(&self) -> usize;
     /// Enters the line. The entry offers `token`.
     fn register(&self, entry: &Entry, token: *mut Token) -> Registered;
     /// Leaves the line, whether it is in or not.
@@ -141,6 +143,16 @@ impl Order {
             self.more[turn]
         }
     }
+
+    /// The `turn`th case once more, after all have been drawn.
+    #[inline]
+    fn again(&self, turn: usize) -> usize {
+        if self.len <= INLINE {
+            usize::from(self.inline[turn])
+        } else {
+            self.more[turn]
+        }
+    }
 }
 
 /// Entries of a select, which do not move.
@@ -183,6 +195,7 @@ fn choose(
 ) -> Option<usize> {
     loop {
         let mut order = Order::new(cases.len(), is_biased);
+        let stamp = if deadline == 0 { stamp(cases) } else { 0 };
         for turn in 0..cases.len() {
             let at = order.at(turn);
             if cases[at].0.attempt(token) {
@@ -190,16 +203,32 @@ fn choose(
             }
         }
         // A deadline of 0 is no wait at all, and needs no clock.
-        if deadline == 0 || (deadline != sched::NEVER && deadline <= sched::now_ns()) {
-            return None;
+        if deadline == 0 {
+            if cases.len() == 1 || self::stamp(cases) == stamp {
+                return None;
+            }
+            continue;
         }
-        match wait_to_choose(cases, deadline, token) {
+        if deadline != sched::NEVER && deadline <= sched::now_ns() {
+            deadline = 0;
+            continue;
+        }
+        match wait_to_choose(cases, deadline, &order, token) {
             Waited::Chosen(at) => return Some(at),
             Waited::Again => {}
             // Once more, without waiting.
             Waited::TimedOut => deadline = 0,
         }
     }
+}
+
+/// Changes whenever a case that was not ready becomes so. If it is the same before and after a pass that found nothing, then
+/// nothing became ready behind its back: at the end of the pass nothing was ready at all. Otherwise a value that moves from a
+/// channel not looked at yet to one looked at before would be missed, though at every moment one of them was ready.
+fn stamp(cases: &[Case<'_>]) -> usize {
+    cases
+        .iter()
+        .fold(0, |sum: usize, case| sum.wrapping_add(case.0.stamp()))
 }
 
 enum Waited {
@@ -211,7 +240,7 @@ enum Waited {
 
 /// Steps 2 and 3.
 #[inline(never)]
-fn wait_to_choose(cases: &[Case<'_>], deadline: u64, token: &mut Token) -> Waited {
+fn wait_to_choose(cases: &[Case<'_>], deadline: u64, order: &Order, token: &mut Token) -> Waited {
     let waiter = sched::new_parked_waiter();
     let mut storage = Entries::new(cases.len());
     let places = storage.places();
@@ -219,26 +248,30 @@ fn wait_to_choose(cases: &[Case<'_>], deadline: u64, token: &mut Token) -> Waite
     let mut until = deadline;
     let mut entered = 0;
     let mut last = Registered::Waiting;
-    for (index, case) in cases.iter().enumerate() {
+    // In the drawn order: of two cases on one channel the first in the line is the one that is claimed.
+    for turn in 0..cases.len() {
+        let index = order.again(turn);
+        let case = cases[index];
         until = until.min(case.0.deadline());
         let entry = places[index].write(Entry::case_of(&waiter, index, Offer::Select(token)));
         last = case.0.register(entry, token);
-        entered = index + 1;
+        entered = turn + 1;
         if last != Registered::Waiting {
             break;
         }
     }
-    // SAFETY: the first `entered` entries were written; they are shared from here on.
+    // SAFETY: the entries of the first `entered` turns were written; they are shared from here on.
     let entry = |index: usize| unsafe { places[index].assume_init_ref() };
     let leave_all = || {
-        for (index, case) in cases[..entered].iter().enumerate() {
-            case.0.unregister(entry(index));
+        for turn in 0..entered {
+            let index = order.again(turn);
+            cases[index].0.unregister(entry(index));
         }
     };
     let is_withdrawn = match last {
         Registered::Paired => {
             leave_all();
-            return Waited::Chosen(entered - 1);
+            return Waited::Chosen(order.again(entered - 1));
         }
         Registered::Withdrawn => true,
         Registered::Ready => waiter.finish(Outcome::Woken).is_some(),
@@ -293,14 +326,19 @@ fn take_up(case: Case<'_>, entry: &Entry, token: &mut Token) -> bool {
 fn wait_ready(cases: &[Case<'_>], mut deadline: u64, is_biased: bool) -> Option<usize> {
     loop {
         let mut order = Order::new(cases.len(), is_biased);
+        let stamp = if deadline == 0 { stamp(cases) } else { 0 };
         for turn in 0..cases.len() {
             let at = order.at(turn);
             if cases[at].0.is_ready() {
                 return Some(at);
             }
         }
-        if deadline == 0 || (deadline != sched::NEVER && deadline <= sched::now_ns()) {
+        if deadline == 0 && self::stamp(cases) == stamp {
             return None;
+        }
+        if deadline == 0 || (deadline != sched::NEVER && deadline <= sched::now_ns()) {
+            deadline = 0;
+            continue;
         }
         if watch(cases, deadline) {
             // Once more, without waiting.
@@ -391,6 +429,7 @@ pub(super) mod engine {
             position: 0,
             index: 0,
             case: None,
+            is_home: true,
             _not_send: PhantomData,
         };
         if cases.is_empty() {
@@ -443,6 +482,21 @@ pub struct Select<'a> {
     indices: Vec<usize>,
     next: usize,
     is_biased: bool,
+    /// The thread it was made on.
+    home: ThreadMark,
+}
+
+/// Tells threads that are alive from each other: the address of something in each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct ThreadMark(usize);
+
+impl ThreadMark {
+    fn current() -> ThreadMark {
+        std::thread_local! {
+            static MARK: u8 = const { 0 };
+        }
+        ThreadMark(MARK.with(|mark| core::ptr::from_ref(mark).addr()))
+    }
 }
 
 impl<'a> Select<'a> {
@@ -454,6 +508,7 @@ impl<'a> Select<'a> {
             indices: Vec::new(),
             next: 0,
             is_biased: false,
+            home: ThreadMark::current(),
         }
     }
 
@@ -553,6 +608,7 @@ impl<'a> Select<'a> {
     fn until(&self, deadline: u64) -> Option<SelectedOperation<'a>> {
         let mut operation = engine::until(&self.cases, deadline, self.is_biased)?;
         operation.index = self.indices[operation.position];
+        operation.is_home = self.home == ThreadMark::current();
         Some(operation)
     }
 
@@ -608,6 +664,14 @@ impl<'a> Select<'a> {
     }
 }
 
+// SAFETY: a case is a shared reference to a handle. What a select does on another thread than the one it was made on is what
+// the handles' locks make safe on any thread: moving a value, as bytes, out of the channel into a token. Taking it out of the
+// token needs a handle, which for a value that must stay on its thread is on that thread only; and where it is left in the token,
+// it is dropped on the select's own thread only (`SelectedOperation::give_back`).
+unsafe impl Send for Select<'_> {}
+// SAFETY: as above.
+unsafe impl Sync for Select<'_> {}
+
 impl Default for Select<'_> {
     fn default() -> Self {
         Select::new()
@@ -617,8 +681,8 @@ impl Default for Select<'_> {
 /// An operation that a select has chosen and that has yet to be completed.
 ///
 /// It must be completed with [`send`](Self::send) or [`recv`](Self::recv), on the channel it was chosen on. Dropping it
-/// panics (unless the goroutine is panicking already): a receive that was chosen has its value, which is dropped with it; a
-/// send that was chosen gives its place, or its receiver, back.
+/// panics (unless the goroutine is panicking already): a receive that was chosen has its value, which is dropped with it (or
+/// leaked, if the select was made on another thread and used on this one); a send that was chosen gives its place, or its receiver, back.
 #[must_use = "the chosen operation has to be completed"]
 pub struct SelectedOperation<'a> {
     token: Token,
@@ -626,6 +690,8 @@ pub struct SelectedOperation<'a> {
     index: usize,
     /// `None` once it is completed.
     case: Option<Case<'a>>,
+    /// Chosen on the thread that the handles are on.
+    is_home: bool,
     _not_send: PhantomData<*mut ()>,
 }
 
@@ -680,6 +746,10 @@ impl SelectedOperation<'_> {
         let Some(case) = self.case.take() else {
             return false;
         };
+        if !self.is_home {
+            // Its type may be one that must not be dropped here.
+            self.token.forget_value();
+        }
         if self.token.abandon() {
             case.0.abandon();
         }

@@ -299,6 +299,10 @@ impl<T> SelectHandle for Sender<T> {
         on_channel!(self, channel => channel.attempt(Side::Send, token))
     }
 
+    fn stamp(&self) -> usize {
+        on_channel!(self, channel => channel.stamp(Side::Send))
+    }
+
     fn register(&self, entry: &Entry, token: *mut Token) -> Registered {
         match &self.flavor {
             SenderFlavor::Buffered(channel) => {

@@ -164,6 +164,13 @@ impl Token {
         }
     }
 
+    /// Lets go of a received value without dropping it.
+    pub(super) fn forget_value(&mut self) {
+        if matches!(self.state, State::Value { .. }) {
+            self.state = State::Empty;
+        }
+    }
+
     /// Gives back what needs no channel for it; `true` if a permit is left to give back.
     pub(super) fn abandon(&mut self) -> bool {
         match core::mem::replace(&mut self.state, State::Empty) {

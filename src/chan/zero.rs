@@ -20,6 +20,14 @@
 //! Between claim and settling the claimed one stays where it is (`park`), so its place and its token may be used without the
 //! lock. Once `is_closed` is set nobody enters a line.
 //!
+//! # Ordering
+//!
+//! | tag | store side | load side | publishes |
+//! |---|---|---|---|
+//! | ZE1 | `arrivals`, release | `arrivals`, acquire | that the lines or `is_closed` have changed |
+//!
+//! Everything else is ordered by the lock, and values by the wait word's exchange (`park::word`).
+//!
 //! # Safety
 //!
 //! Places and tokens on other stacks are reached through raw pointers, alive by the invariants above. A place's type is the
@@ -32,6 +40,7 @@ use super::error::{RecvTimeoutError, SendTimeoutError, TryRecvError, TrySendErro
 use super::line::{Entry, Line, Offer};
 use super::select::Registered;
 use super::token::{Claim, ClaimedReceiver, Token};
+use crate::atomic::{AtomicUsize, Ordering};
 use crate::park::{BiasedLock, Outcome, WaitReason, Waiter, Wake};
 use crate::sched::{self, Here};
 use core::cell::Cell;
@@ -46,6 +55,8 @@ pub(super) struct Zero<T> {
     is_closed: Cell<bool>,
     senders: Line,
     receivers: Line,
+    /// How many have entered the two lines so far, and the closing; for looking without the lock.
+    arrivals: AtomicUsize,
     /// Selects that only want to hear that somebody waits on the other side.
     send_watchers: Line,
     receive_watchers: Line,
@@ -71,6 +82,7 @@ impl<T> Zero<T> {
             is_closed: Cell::new(false),
             senders: Line::new(),
             receivers: Line::new(),
+            arrivals: AtomicUsize::new(0),
             send_watchers: Line::new(),
             receive_watchers: Line::new(),
             _values: PhantomData,
@@ -275,12 +287,27 @@ impl<T> Zero<T> {
         };
         // SAFETY: the lock is held; the caller waits, and leaves unless it was claimed.
         unsafe { own_line.push(entry) };
+        self.count_arrival();
         let is_watched = !self.watchers_of(own_line).is_empty();
         held.unlock();
         if is_watched {
             self.tell_watchers(here, self.watchers_of(own_line));
         }
         Met::Nobody
+    }
+
+    /// Lock held.
+    #[inline]
+    fn count_arrival(&self) {
+        let arrivals = self.arrivals.load(Ordering::Relaxed).wrapping_add(1);
+        // ZE1, pairs with the load in `stamp`.
+        self.arrivals.store(arrivals, Ordering::Release);
+    }
+
+    /// Changes when somebody comes whom a select could meet.
+    pub(super) fn stamp(&self, _side: Side) -> usize {
+        // ZE1, pairs with the store in `count_arrival`.
+        self.arrivals.load(Ordering::Acquire)
     }
 
     /// Those who want to hear that somebody has entered `line`.
@@ -322,6 +349,7 @@ impl<T> Zero<T> {
         let here = sched::here();
         let held = self.lock.lock(here.token());
         let was_closed = self.is_closed.replace(true);
+        self.count_arrival();
         held.unlock();
         for line in [
             &self.senders,
@@ -433,6 +461,7 @@ impl<T> Zero<T> {
         if !unsafe { others.has_other_than(entry.waiter()) } {
             // SAFETY: the lock is held; the select leaves before the entry goes, unless it was claimed.
             unsafe { own.push(entry) };
+            self.count_arrival();
             let is_watched = !self.watchers_of(own).is_empty();
             held.unlock();
             if is_watched {
