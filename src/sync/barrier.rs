@@ -190,6 +190,21 @@ mod tests {
         });
     }
 
+    /// Too few come, and all are cut short: nobody is counted in the end, and nobody has met.
+    #[test]
+    fn loom_barrier_forgets_who_left() {
+        loom::model(|| {
+            let barrier = Arc::new(Barrier::new(3));
+            let other = {
+                let barrier = barrier.clone();
+                thread::spawn(move || assert!(barrier.try_wait(2).is_none()))
+            };
+            assert!(barrier.try_wait(2).is_none());
+            other.join().unwrap();
+            assert_eq!(barrier.arrived.load(Ordering::Relaxed), 0);
+        });
+    }
+
     /// Two rounds of two: both come through both, and each round has one leader.
     #[test]
     fn loom_barrier_keeps_rounds_apart() {

@@ -428,31 +428,33 @@ mod tests {
     }
 
     /// A permit is given back while one waiter runs out of time and another waits for good: it reaches one that takes it,
-    /// and is there in the end.
+    /// with what was done under it, and is there in the end.
     #[test]
     fn loom_permits_pass_over_who_timed_out() {
         loom::model(|| {
-            let permits = Arc::new(Permits::new(1));
-            permits.try_take(1).unwrap();
+            let shared = Arc::new((Permits::new(1), AtomicUsize::new(0)));
+            shared.0.try_take(1).unwrap();
             let hasty = {
-                let permits = permits.clone();
+                let shared = shared.clone();
                 thread::spawn(move || {
-                    if take(&permits, 1, true).is_ok() {
-                        give_back(&permits, 1);
+                    if take(&shared.0, 1, true).is_ok() {
+                        give_back(&shared.0, 1);
                     }
                 })
             };
             let steady = {
-                let permits = permits.clone();
+                let shared = shared.clone();
                 thread::spawn(move || {
-                    take(&permits, 1, false).unwrap();
-                    give_back(&permits, 1);
+                    take(&shared.0, 1, false).unwrap();
+                    assert_eq!(shared.1.load(Ordering::Relaxed), 1);
+                    give_back(&shared.0, 1);
                 })
             };
-            give_back(&permits, 1);
+            shared.1.store(1, Ordering::Relaxed);
+            give_back(&shared.0, 1);
             hasty.join().unwrap();
             steady.join().unwrap();
-            is_whole(&permits, 1);
+            is_whole(&shared.0, 1);
         });
     }
 
