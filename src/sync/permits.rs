@@ -500,6 +500,33 @@ mod tests {
         });
     }
 
+    /// Who holds two of three and wants the third, before one that waits for all: an upgrade against a writer.
+    #[test]
+    fn loom_permits_first_goes_before_who_waits_for_all() {
+        loom::model(|| {
+            let shared = Arc::new((Permits::new(3), AtomicUsize::new(0)));
+            shared.0.try_take(2).unwrap();
+            let writer = {
+                let shared = shared.clone();
+                thread::spawn(move || {
+                    take(&shared.0, 3, false).unwrap();
+                    assert_eq!(shared.1.load(Ordering::Relaxed), 1);
+                    give_back(&shared.0, 3);
+                })
+            };
+            let reader = shared.0.try_take_passing(1).is_ok();
+            if reader {
+                give_back(&shared.0, 1);
+            }
+            let taken = shared.0.take(1, Rank::First, WaitReason::Semaphore, NEVER);
+            assert_eq!((taken, reader), (Ok(()), true));
+            shared.1.store(1, Ordering::Relaxed);
+            give_back(&shared.0, 3);
+            writer.join().unwrap();
+            is_whole(&shared.0, 3);
+        });
+    }
+
     /// Closing, giving back and waiting at once: the waiter has the permit or the news, and the count stays exact.
     #[test]
     fn loom_permits_close_wakes_or_serves() {
