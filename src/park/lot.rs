@@ -520,7 +520,7 @@ pub(crate) fn signal(signal: ptr::NonNull<crate::atomic::AtomicU32>) {
 }
 
 /// For models: waits for the settling of a wake.
-#[cfg(all(test, urgo_loom))]
+#[cfg(urgo_loom)]
 pub(crate) fn signalled(waiter: &Waiter) {
     let mut guard = SLEEPERS.0.lock().unwrap();
     // Pairs with the store in `signal`.

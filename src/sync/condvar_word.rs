@@ -21,8 +21,8 @@
 //! bucket's lock, every waiter that was there.
 //! A waiter whose wait ended before it was notified is passed over. One that was requeued has been notified, however its wait
 //! ends then: it says so, or passes the notification on if it is cancelled.
-//! A requeued waiter is woken: requeueing needs the mutex's bucket, and under it either the mutex is taken, and `PARKED` set for
-//! its holder to see, or a woken waiter (`WOKEN`) is on its way to take it, which will see `PARKED` when it unlocks.
+//! A requeued waiter is woken: requeueing needs the mutex's bucket, and under it either the mutex is taken, and its holder told
+//! to wake somebody, or a woken waiter is on its way to take it, which finds those in the queue.
 //!
 //! # Safety
 //!
@@ -90,7 +90,7 @@ impl CondvarWord {
                 }
             }
             if is_woken {
-                word.expect_woken(notified > 1);
+                word.expect_woken();
             }
         }
         while notified < max && locked.wake_first(address, CASE_NOTIFIED) {

@@ -3,7 +3,7 @@
 //! What it does to its word is in `mutex_word`. Here is how a caller waits.
 //!
 //! Locked instructions: one to lock, one to unlock. A contended unlock that has to wake somebody takes the bucket (two more)
-//! and ends a wait (one).
+//! and ends a wait (one); a waiter that was woken takes the bucket once more when it has the mutex.
 //!
 //! # Safety
 //!
@@ -15,7 +15,7 @@
 use super::mutex_word::{Caller, MutexWord};
 use super::waiting::{Ended, Wait, settle};
 use crate::park::WaitReason;
-use crate::park::lot::LOT;
+use crate::park::lot::{LOT, Lot};
 use crate::sched::{self, NEVER};
 use crate::time::{self, DeadlineNs};
 use std::time::{Duration, Instant};
@@ -34,7 +34,7 @@ const SPINS_BUSY: u32 = 2;
 /// through the guard, and the mutex unlocked when the guard goes. A goroutine may hold it across waits of any kind. There is no
 /// poisoning: after a panic the guard is dropped as always, and the mutex can be locked again.
 ///
-/// It can be a `static`, takes four bytes beside the value, and needs no runtime: threads use it before, during and after
+/// It can be a `static`, takes two bytes beside the value, and needs no runtime: threads use it before, during and after
 /// a runtime's life, and goroutines of several runtimes may share it.
 ///
 /// # Fairness
@@ -252,6 +252,10 @@ impl Blocking {
 }
 
 impl Caller for Blocking {
+    fn lot(&self) -> &Lot {
+        &LOT
+    }
+
     #[inline]
     fn spin(&mut self, is_crowded: bool) -> bool {
         let limit = if sched::has_others_ready() {

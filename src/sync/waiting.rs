@@ -163,6 +163,10 @@ pub(super) mod modelled {
     }
 
     impl Caller for Thread<'_> {
+        fn lot(&self) -> &Lot {
+            self.lot
+        }
+
         fn spin(&mut self, _: bool) -> bool {
             false
         }
