@@ -83,10 +83,15 @@ fn missed_ticks_do_not_queue() {
         let r = tick(period);
         urgo::sleep(4 * period);
         assert_eq!(r.len(), 1);
+        let began = Instant::now();
         assert!(r.try_recv().is_ok());
-        let queued = r.try_iter().take(3).count();
-        // The next beat may just have come on a loaded machine; four that had piled up would all be there.
-        assert!(queued <= 2, "{queued} beats were queued");
+        let more = r.try_iter().take(3).count() as u32;
+        // Those that came meanwhile, if it took so long; not those that were missed.
+        let took = began.elapsed();
+        assert!(
+            more <= 1 + took.div_duration_f64(period) as u32,
+            "{more} in {took:?}"
+        );
     });
 }
 
@@ -146,8 +151,10 @@ fn time_is_an_arm_of_a_select_like_others() {
         };
         assert_eq!(fired, 2);
         // A deadline that is kept over several rounds.
+        let began = Instant::now();
         let end = after(3 * MOMENT);
-        let beats = tick(MOMENT / 4);
+        let period = MOMENT / 4;
+        let beats = tick(period);
         let mut count = 0;
         loop {
             select! {
@@ -155,7 +162,9 @@ fn time_is_an_arm_of_a_select_like_others() {
                 recv(end) -> _ => break,
             }
         }
-        assert!((1..=12).contains(&count), "{count} beats of 1 ms in 12 ms");
+        let took = began.elapsed();
+        assert!(took >= 3 * MOMENT);
+        assert!(count * period <= took, "{count} beats in {took:?}");
     });
 }
 
