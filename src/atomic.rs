@@ -6,8 +6,8 @@
 
 #[cfg(not(urgo_loom))]
 pub(crate) use core::sync::atomic::{
-    AtomicBool, AtomicI32, AtomicIsize, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize,
-    Ordering, fence,
+    AtomicBool, AtomicI32, AtomicIsize, AtomicPtr, AtomicU8, AtomicU16, AtomicU32, AtomicU64,
+    AtomicUsize, Ordering, fence,
 };
 /// The cheap half of an asymmetric barrier; see `urgo_sys::barrier`.
 #[cfg(not(urgo_loom))]
@@ -30,5 +30,5 @@ pub(crate) fn heavy_barrier() {
 
 #[cfg(urgo_loom)]
 pub(crate) use loom::sync::atomic::{
-    AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
+    AtomicBool, AtomicPtr, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
 };

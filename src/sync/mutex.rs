@@ -34,7 +34,7 @@ const SPINS_BUSY: u32 = 2;
 /// through the guard, and the mutex unlocked when the guard goes. A goroutine may hold it across waits of any kind. There is no
 /// poisoning: after a panic the guard is dropped as always, and the mutex can be locked again.
 ///
-/// It can be a `static`, takes two bytes beside the value, and needs no runtime: threads use it before, during and after
+/// It can be a `static`, takes four bytes beside the value, and needs no runtime: threads use it before, during and after
 /// a runtime's life, and goroutines of several runtimes may share it.
 ///
 /// # Fairness
