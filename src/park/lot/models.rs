@@ -1,4 +1,10 @@
 //! The lot's handshakes in every interleaving.
+//!
+//! # Safety
+//!
+//! Nodes are on the stacks of the models' threads, which wait until they are signalled or remove them.
+
+#![allow(unsafe_code)]
 
 use super::*;
 use crate::atomic::AtomicU32;

@@ -1,4 +1,10 @@
 //! The lot with waiters that only exist: order, chains of words, removal from every place.
+//!
+//! # Safety
+//!
+//! Nodes are enqueued from vectors that stay as they are until their nodes are out of the lot.
+
+#![allow(unsafe_code)]
 
 use super::*;
 use crate::park::waiter::{Outcome, Target};
