@@ -32,3 +32,9 @@ pub(crate) fn heavy_barrier() {
 pub(crate) use loom::sync::atomic::{
     AtomicBool, AtomicPtr, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
 };
+/// Where models sleep instead of spinning.
+#[cfg(urgo_loom)]
+pub(crate) use loom::{
+    lazy_static as model_static,
+    sync::{Condvar as ModelCondvar, Mutex as ModelMutex, MutexGuard as ModelMutexGuard},
+};

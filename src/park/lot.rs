@@ -76,6 +76,8 @@ mod tests;
 use super::waiter::{Waiter, Wake};
 use super::word::CASE_FIRST;
 use crate::atomic::{AtomicUsize, Ordering};
+#[cfg(urgo_loom)]
+use crate::atomic::{ModelCondvar, ModelMutex};
 use bucket::Bucket;
 use core::cell::Cell;
 use core::marker::PhantomPinned;
@@ -501,10 +503,10 @@ impl Iterator for Wakes {
 }
 
 #[cfg(urgo_loom)]
-loom::lazy_static! {
+crate::atomic::model_static! {
     /// Where threads of models sleep: in the model checker's own condition variable, as a spinning thread would use up
     /// its bound, and so that it reports a thread that is never signalled as a deadlock.
-    static ref SLEEPERS: (loom::sync::Mutex<()>, loom::sync::Condvar) = Default::default();
+    static ref SLEEPERS: (ModelMutex<()>, ModelCondvar) = Default::default();
 }
 
 /// For models, where every waiter is a thread: settles a wake.

@@ -30,6 +30,8 @@
 use super::Node;
 #[cfg(not(urgo_loom))]
 use crate::atomic::{AtomicU32, Ordering};
+#[cfg(urgo_loom)]
+use crate::atomic::{ModelMutex, ModelMutexGuard};
 use core::cell::Cell;
 use core::ptr;
 
@@ -50,9 +52,9 @@ pub(super) struct Bucket {
     lock: AtomicU32,
     /// The model checker's own lock: it lets a thread that must wait sleep, where ours would spin through its bound.
     #[cfg(urgo_loom)]
-    lock: loom::sync::Mutex<()>,
+    lock: ModelMutex<()>,
     #[cfg(urgo_loom)]
-    held: Cell<Option<loom::sync::MutexGuard<'static, ()>>>,
+    held: Cell<Option<ModelMutexGuard<'static, ()>>>,
     /// The first waiter of the first word; `Node::chain` leads to the other words.
     words: Cell<*const Node>,
 }
@@ -139,13 +141,10 @@ impl Bucket {
     }
 
     #[cfg(urgo_loom)]
-    fn hold(&self, guard: loom::sync::MutexGuard<'_, ()>) {
+    fn hold(&self, guard: ModelMutexGuard<'_, ()>) {
         // SAFETY: dropped in `unlock`, which the holder calls before the bucket goes.
         let guard = unsafe {
-            core::mem::transmute::<
-                loom::sync::MutexGuard<'_, ()>,
-                loom::sync::MutexGuard<'static, ()>,
-            >(guard)
+            core::mem::transmute::<ModelMutexGuard<'_, ()>, ModelMutexGuard<'static, ()>>(guard)
         };
         self.held.set(Some(guard));
     }
