@@ -26,7 +26,8 @@
 //! then the table must be small, and long chains cost more than a rare shared line.
 //!
 //! Costs: one locked instruction to lock and one to unlock a bucket, one per wait that is ended. A section under a bucket's
-//! lock runs no user code, switches no stack, allocates nothing. Its length is bounded by the number of nodes taken off.
+//! lock runs no user code, switches no stack, allocates nothing. Its length is bounded by the number of nodes taken off; a waker that may meet a great many takes
+//! [`BATCH`] at a time and lets others in between ([`Lot::wake_some`]).
 //!
 //! # No wake-up is lost
 //!
@@ -92,6 +93,13 @@ const BUCKET_BITS: u32 = 16;
 const BUCKET_BITS: u32 = 1;
 const BUCKETS: usize = 1 << BUCKET_BITS;
 
+/// Waits that a waker ends under the lock in one go.
+pub(crate) const BATCH: usize = 256;
+
+/// How far the queues of a bucket had come at some moment.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ticket(u32);
+
 /// The one lot of the process: words know no runtime, and plain threads wait too.
 #[cfg(not(urgo_loom))]
 pub(crate) static LOT: Lot = Lot::new();
@@ -115,6 +123,7 @@ pub(crate) struct Node {
     address: AtomicUsize,
     /// All of these: under the lock of the bucket. `next` also links the chain of wakes.
     queued: Cell<bool>,
+    ticket: Cell<u32>,
     next: Cell<*const Node>,
     prev: Cell<*const Node>,
     /// In the first node of a word: the last one.
@@ -134,6 +143,7 @@ impl Node {
             tag,
             address: AtomicUsize::new(0),
             queued: Cell::new(false),
+            ticket: Cell::new(0),
             next: Cell::new(ptr::null()),
             prev: Cell::new(ptr::null()),
             tail: Cell::new(ptr::null()),
@@ -151,8 +161,9 @@ impl Node {
 
     /// The bucket's lock is held. The first half of enqueueing.
     #[inline]
-    fn enter(&self, address: usize) {
+    fn enter(&self, address: usize, ticket: u32) {
         debug_assert!(!self.queued.get());
+        self.ticket.set(ticket);
         self.address.store(address, Ordering::Relaxed);
         self.queued.set(true);
         self.next.set(ptr::null());
@@ -266,6 +277,24 @@ impl Lot {
         let mut locked = self.lock(address);
         let mut woken = 0;
         while woken < max && locked.wake_first(address, WOKEN) {
+            woken += 1;
+        }
+        (woken, locked.unlock())
+    }
+
+    /// As [`wake`](Self::wake), of those that waited when `before` was empty, and up to [`BATCH`] of them at a time: for wakers
+    /// that may meet a great many. Fewer than that, or than `max`: that was all.
+    pub(crate) fn wake_some(
+        &self,
+        address: usize,
+        max: usize,
+        before: &mut Option<Ticket>,
+    ) -> (usize, Wakes) {
+        let mut locked = self.lock(address);
+        let Ticket(before) = *before.get_or_insert(Ticket(locked.bucket(address).ticket()));
+        let max = max.min(BATCH);
+        let mut woken = 0;
+        while woken < max && locked.wake_first_before(address, before) {
             woken += 1;
         }
         (woken, locked.unlock())
@@ -397,12 +426,26 @@ impl Locked<'_> {
         case: u32,
         fits: impl Fn(usize) -> bool,
     ) -> bool {
+        self.wake_first_node(address, case, |node| fits(node.tag))
+    }
+
+    /// As [`wake_first`](Self::wake_first), if that waiter came before the ticket was drawn.
+    #[inline]
+    fn wake_first_before(&mut self, address: usize, ticket: u32) -> bool {
+        self.wake_first_node(address, WOKEN, |node| {
+            // The count may have gone round.
+            node.ticket.get().wrapping_sub(ticket).cast_signed() < 0
+        })
+    }
+
+    #[inline]
+    fn wake_first_node(&mut self, address: usize, case: u32, fits: impl Fn(&Node) -> bool) -> bool {
         let bucket = self.bucket(address);
         // SAFETY: the lock is held; a node is used while it is queued, and then as one whose wait we have ended, which is
         // alive until its wake is settled, or as one whose owner needs the lock that we hold to leave.
         unsafe {
             while let Some(node) = bucket.first(address)
-                && (fits(node.tag) || node.waiter.outcome().is_some())
+                && (fits(node) || node.waiter.outcome().is_some())
             {
                 bucket.remove(node);
                 if let Some(wake) = node.waiter.finish_case(case) {

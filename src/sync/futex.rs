@@ -28,7 +28,7 @@
 use super::waiting::{Ended, Wait, settle};
 use crate::atomic::{AtomicU32, Ordering};
 use crate::park::WaitReason;
-use crate::park::lot::LOT;
+use crate::park::lot::{BATCH, LOT};
 use crate::sched::{self, NEVER};
 use crate::time::Deadline;
 use core::fmt;
@@ -140,9 +140,15 @@ fn wait_ns(word: &AtomicU32, expected: u32, deadline: u64) -> WaitOutcome {
 /// assert_eq!(wake(&AtomicU32::new(0), 1), 0); // nobody waits
 /// ```
 pub fn wake(word: &AtomicU32, count: usize) -> usize {
-    let (woken, wakes) = LOT.wake(key(word), count);
-    settle(wakes);
-    woken
+    let (mut woken, mut before) = (0, None);
+    loop {
+        let (more, wakes) = LOT.wake_some(key(word), count - woken, &mut before);
+        settle(wakes);
+        woken += more;
+        if more < BATCH {
+            return woken;
+        }
+    }
 }
 
 /// If `from` holds `expected`, ends up to `wake` waits for it and lets up to `requeue` others wait for `to` instead, behind

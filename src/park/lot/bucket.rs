@@ -55,11 +55,16 @@ pub(super) struct Bucket {
     lock: ModelMutex<()>,
     #[cfg(urgo_loom)]
     held: Cell<Option<ModelMutexGuard<'static, ()>>>,
+    /// Counts those that enqueue, so that a waker that comes and goes can tell who was there when it came.
+    tickets: Cell<u32>,
     /// The first waiter of the first word; `Node::chain` leads to the other words.
     words: Cell<*const Node>,
 }
 
-// SAFETY: `words` is used under the lock only (the methods below say so), and names nodes, which are shared likewise.
+#[cfg(all(target_pointer_width = "64", not(urgo_loom)))]
+const _: () = assert!(size_of::<Bucket>() == 16, "four buckets to a cache line");
+
+// SAFETY: its cells are used under the lock only (the methods below say so), and lead to nodes, which are shared likewise.
 unsafe impl Sync for Bucket {}
 // SAFETY: as above.
 unsafe impl Send for Bucket {}
@@ -76,6 +81,7 @@ impl Bucket {
     pub(super) const fn new() -> Bucket {
         Bucket {
             lock: AtomicU32::new(FREE),
+            tickets: Cell::new(0),
             words: Cell::new(ptr::null()),
         }
     }
@@ -85,6 +91,7 @@ impl Bucket {
         Bucket {
             lock: Default::default(),
             held: Cell::new(None),
+            tickets: Cell::new(0),
             words: Cell::new(ptr::null()),
         }
     }
@@ -184,6 +191,24 @@ impl Bucket {
         link
     }
 
+    /// The ticket of whoever enqueues next. The lock's holder only.
+    #[inline]
+    pub(super) fn ticket(&self) -> u32 {
+        self.tickets.get()
+    }
+
+    #[cfg(all(test, not(urgo_loom)))]
+    pub(super) fn set_tickets(&self, tickets: u32) {
+        self.tickets.set(tickets);
+    }
+
+    #[inline]
+    fn next_ticket(&self) -> u32 {
+        let ticket = self.tickets.get();
+        self.tickets.set(ticket.wrapping_add(1));
+        ticket
+    }
+
     /// The first waiter for `address`.
     ///
     /// # Safety
@@ -203,7 +228,7 @@ impl Bucket {
     /// woken or taken out.
     #[inline]
     pub(super) unsafe fn push(&self, address: usize, node: &Node) {
-        node.enter(address);
+        node.enter(address, self.next_ticket());
         // SAFETY: the lock is held.
         let link = unsafe { self.link(address) };
         // SAFETY: a queued node is alive.
@@ -229,7 +254,7 @@ impl Bucket {
     /// As for [`push`](Self::push).
     #[inline]
     pub(super) unsafe fn push_first(&self, address: usize, node: &Node) {
-        node.enter(address);
+        node.enter(address, self.next_ticket());
         // SAFETY: the lock is held.
         let link = unsafe { self.link(address) };
         // SAFETY: a queued node is alive.

@@ -158,3 +158,21 @@ fn lot_requeues_behind_those_that_wait_there() {
         assert_eq!(lot.wake(from, 9).0, 1);
     }
 }
+
+#[test]
+fn lot_wakes_in_batches_only_those_that_were_there() {
+    static LOT: Lot = Lot::new();
+    let lot = &LOT;
+    let (early, late) = (nodes(BATCH + 10), nodes(5));
+    // The count of tickets goes round meanwhile.
+    lot.buckets[Lot::place(64)].set_tickets(u32::MAX - 100);
+    early.iter().for_each(|node| push(lot, 64, node));
+    let mut before = None;
+    assert_eq!(lot.wake_some(64, usize::MAX, &mut before).0, BATCH);
+    late.iter().for_each(|node| push(lot, 64, node));
+    assert_eq!(lot.wake_some(64, 3, &mut before).0, 3);
+    assert_eq!(lot.wake_some(64, usize::MAX, &mut before).0, 7);
+    assert_eq!(lot.wake_some(64, usize::MAX, &mut before).0, 0);
+    assert!(early.iter().all(woken) && !late.iter().any(woken));
+    assert_eq!(lot.wake_some(64, 9, &mut None).0, 5);
+}
