@@ -1,6 +1,25 @@
 //! # Purpose
 //!
-//! Locks and other ways to wait for each other, for goroutines and threads alike, each on one word.
+//! Locks and other ways to wait for each other, for goroutines and threads alike, each on a word of its own.
+//!
+//! All of them can be `static`s, need no runtime, and may be shared by goroutines of several runtimes and plain threads.
+//! Waiting blocks the calling goroutine, not its worker, or the calling thread. A goroutine that is cancelled while
+//! it waits unwinds; it takes nothing with it that others wait for.
+//!
+//! # Words
+//!
+//! *Barging*: taking a lock that is free while others wait for it. *Handing over*: giving a lock to a waiter without
+//! freeing it. *Case*: the number with which a waiter's wait was ended, which says what it was given.
+//!
+//! # Algorithm
+//!
+//! Each thing keeps its state in a word and its waiters in the lot (`park::lot`), under the word's address. Files named `*_word` and
+//! `permits` hold the protocols, which are model-checked; the others hold the types that users see, and how callers wait
+//! (`waiting`). Whoever ends waits does so under the lock of the bucket, and settles the wakes outside it.
+//!
+//! # Imports
+//!
+//! `sched`, `time` and below; `lock_api`, `crossbeam-utils`.
 
 #[cfg(not(urgo_loom))]
 mod condvar;
