@@ -1,7 +1,7 @@
 //! Waiting on any `u32`: [`wait`], [`wait_until`], [`wake`] and [`requeue`], as `futex(2)` has them, between any mix of
 //! goroutines (of one runtime or several) and plain threads.
 //!
-//! A *word* is any [`AtomicU32`](core::sync::atomic::AtomicU32). Whoever finds in it that it has to wait calls [`wait`] with
+//! A *word* is any [`AtomicU32`]. Whoever finds in it that it has to wait calls [`wait`] with
 //! the value that it saw; whoever changes the word so that others may go on calls [`wake`] afterwards. A change between
 //! the look and the wait is noticed, so no wake-up is lost. The locks of [`urgo::sync`](super) are built this way.
 //!
