@@ -13,24 +13,30 @@
 //! |---|---|---|
 //! | 0 | not biased: whoever has `held` has the lock | the revoker, when the owner is out |
 //! | `REVOKING` | the bias is being taken away | the revoker, holding `held` |
-//! | a token | biased: that thread has the lock while `inside` is 1 | the thread itself, holding `held` |
+//! | a token | biased: that thread has the lock while its [`Presence`] names it | the thread itself, holding `held` |
 //!
-//! `inside` is stored by the owner alone, `held` is a spin lock, `last`, `streak` and `earned_at` belong to its holder.
+//! A token is the address of a thread's `Presence`, a word of the thread's own that names the biased lock it is in, as a hazard
+//! pointer would. (Not a flag in the lock: a thread that comes too late, after the bias has gone to a third, must be able
+//! to step back without touching what is the third's.) `held` is a spin lock, `last`, `streak` and `earned_at` belong to its
+//! holder.
 //!
 //! # Ordering
 //!
 //! | tag | store side | load side | publishes |
 //! |---|---|---|---|
 //! | BL1 | `held` 0, release | `held` exchange, acquire | what was done under the lock |
-//! | BL2 | `inside` 0, release | the revoker's wait for `inside` 0, acquire | what the owner did under the lock |
-//! | BL3 | owner: `inside` 1, light barrier, load `owner` | revoker: `owner` REVOKING, heavy barrier, load `inside` | store-load: one of them sees the other |
-//! | BL4 | `owner` 0 after BL2, release | `needs_heavy`, acquire | what the former owner did under the lock |
+//! | BL2 | presence 0, release | the revoker's wait for it, acquire | what the owner did under the lock |
+//! | BL3 | owner: presence, light barrier, load `owner` | revoker: `owner` REVOKING, heavy barrier, load the presence | store-load: one of them sees the other |
+//! | BL4 | `owner` 0 after BL2, release | `barrier_against`, acquire | what the former owner did under the lock |
 //!
 //! # Why it excludes
 //!
-//! If the owner's second look at `owner` comes before the revoker's heavy barrier, the barrier makes `inside` 1 visible, and
-//! the revoker waits until the owner is out. If it comes after, the owner sees `REVOKING`, goes out, and queues for `held`
-//! like everyone else. Becoming owner happens under `held`, with `inside` set before `held` is let go.
+//! If the owner's second look at `owner` comes before the revoker's heavy barrier, the barrier makes its presence visible, and
+//! the revoker waits until the owner is out. If it comes after, the owner sees that it is not the owner any more, goes out, and
+//! queues for `held` like everyone else. Becoming owner happens under `held`, with the presence stored before `held` is let go.
+//!
+//! A presence outlives its thread and is given to the next worker, which thereby owns what the former owned: they never run at
+//! the same time, and the pool's lock orders them.
 //!
 //! # Handshakes across the lock
 //!
@@ -39,10 +45,20 @@
 //! [`barrier_against`](BiasedLock::barrier_against). While the lock is biased to another thread that is the asymmetric pair,
 //! otherwise two full fences. The waiter that reads `owner` as 0 either pairs with the fence of the later publisher (which has
 //! one as long as the lock is not biased, and after it becomes so), or with BL4.
+//!
+//! # Safety
+//!
+//! An owner is reached by the address of its presence, which lives for ever.
 
-use crate::atomic::{AtomicU32, AtomicUsize, Ordering, fence, heavy_barrier, light_barrier};
+#![allow(unsafe_code)]
 
-const REVOKING: usize = usize::MAX;
+use crate::atomic::{
+    AtomicPtr, AtomicU32, AtomicUsize, Ordering, fence, heavy_barrier, light_barrier,
+};
+use core::ptr;
+
+/// No presence: an address that none can have.
+const REVOKING: *mut Presence = ptr::without_provenance_mut(1);
 /// Uses in a row from one worker's thread that earn the bias for the first time.
 #[cfg(not(urgo_loom))]
 const EARNED: u32 = 64;
@@ -52,13 +68,43 @@ const EARNED: u32 = 1;
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct BiasedLock {
-    owner: AtomicUsize,
-    inside: AtomicU32,
+    owner: AtomicPtr<Presence>,
     held: AtomicU32,
     /// The thread that had the lock last, and how often in a row. Relaxed: `held` protects them.
-    last: AtomicUsize,
+    last: AtomicPtr<Presence>,
     streak: AtomicU32,
     earned_at: AtomicU32,
+}
+
+/// Which biased lock a thread is in: its address, or 0. A thread is in one at most.
+#[derive(Debug)]
+#[repr(align(64))]
+pub(crate) struct Presence(AtomicUsize);
+
+impl Presence {
+    #[cfg_attr(urgo_loom, allow(dead_code))]
+    pub(crate) fn new() -> Presence {
+        Presence(AtomicUsize::new(0))
+    }
+}
+
+/// A thread as locks know it: by its presence. `NOBODY` may own no lock.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Token(Option<&'static Presence>);
+
+impl Token {
+    pub(crate) const NOBODY: Token = Token(None);
+
+    pub(crate) fn of(presence: &'static Presence) -> Token {
+        Token(Some(presence))
+    }
+
+    #[inline(always)]
+    fn address(self) -> *mut Presence {
+        self.0.map_or(ptr::null_mut(), |presence| {
+            ptr::from_ref(presence).cast_mut()
+        })
+    }
 }
 
 /// That the lock is held, and how. Not a guard: nothing between lock and unlock can unwind, and the data are the holder's
@@ -67,42 +113,47 @@ pub(crate) struct BiasedLock {
 #[derive(Debug)]
 pub(crate) struct Held<'a> {
     lock: &'a BiasedLock,
-    is_biased: bool,
+    /// The presence that names it, if it is biased to us.
+    presence: Option<&'static Presence>,
 }
 
 impl BiasedLock {
     pub(crate) fn new() -> BiasedLock {
         BiasedLock {
-            owner: AtomicUsize::new(0),
-            inside: AtomicU32::new(0),
+            owner: AtomicPtr::new(ptr::null_mut()),
             held: AtomicU32::new(0),
-            last: AtomicUsize::new(0),
+            last: AtomicPtr::new(ptr::null_mut()),
             streak: AtomicU32::new(0),
             earned_at: AtomicU32::new(EARNED),
         }
     }
 
-    /// Any thread; `me` is its token, 0 if it may not be an owner. Spins while another has the lock.
+    /// Any thread, as `me`. Spins while another has the lock.
     #[inline(always)]
-    pub(crate) fn lock(&self, me: usize) -> Held<'_> {
-        if me != 0 && self.owner.load(Ordering::Relaxed) == me {
-            self.inside.store(1, Ordering::Relaxed);
+    pub(crate) fn lock(&self, me: Token) -> Held<'_> {
+        if let Some(presence) = me.0
+            && self.owner.load(Ordering::Relaxed) == me.address()
+        {
+            debug_assert_eq!(presence.0.load(Ordering::Relaxed), 0, "one lock at a time");
+            presence
+                .0
+                .store(ptr::from_ref(self).addr(), Ordering::Relaxed);
             // BL3, pairs with the heavy barrier in `revoke`.
             light_barrier();
-            if self.owner.load(Ordering::Relaxed) == me {
+            if self.owner.load(Ordering::Relaxed) == me.address() {
                 return Held {
                     lock: self,
-                    is_biased: true,
+                    presence: me.0,
                 };
             }
             // BL2, pairs with the load in `revoke`.
-            self.inside.store(0, Ordering::Release);
+            presence.0.store(0, Ordering::Release);
         }
         self.lock_unbiased(me)
     }
 
     #[inline]
-    fn lock_unbiased(&self, me: usize) -> Held<'_> {
+    fn lock_unbiased(&self, me: Token) -> Held<'_> {
         // BL1, pairs with the release in `unlock`.
         if self
             .held
@@ -111,48 +162,54 @@ impl BiasedLock {
         {
             self.spin();
         }
-        if self.owner.load(Ordering::Relaxed) != 0 {
+        if !self.owner.load(Ordering::Relaxed).is_null() {
             self.revoke();
         }
-        let mut is_biased = false;
-        if me != 0 {
-            if self.last.load(Ordering::Relaxed) != me {
-                self.last.store(me, Ordering::Relaxed);
+        let mut held = Held {
+            lock: self,
+            presence: None,
+        };
+        if let Some(presence) = me.0 {
+            if self.last.load(Ordering::Relaxed) != me.address() {
+                self.last.store(me.address(), Ordering::Relaxed);
                 self.streak.store(0, Ordering::Relaxed);
             }
             let streak = self.streak.load(Ordering::Relaxed).saturating_add(1);
             self.streak.store(streak, Ordering::Relaxed);
             if streak >= self.earned_at.load(Ordering::Relaxed) {
-                self.adopt(me);
-                is_biased = true;
+                self.adopt(presence);
+                held.presence = me.0;
             }
         }
-        Held {
-            lock: self,
-            is_biased,
-        }
+        held
     }
 
     /// `held` is held. The lock becomes the caller's, who goes on inside.
     #[cold]
-    fn adopt(&self, me: usize) {
-        self.inside.store(1, Ordering::Relaxed);
-        self.owner.store(me, Ordering::Relaxed);
+    fn adopt(&self, presence: &'static Presence) {
+        presence
+            .0
+            .store(ptr::from_ref(self).addr(), Ordering::Relaxed);
+        self.owner
+            .store(Token(Some(presence)).address(), Ordering::Relaxed);
         // Pairs with the fence in `barrier_against`: who has not seen the new owner is seen by it.
         fence(Ordering::SeqCst);
-        // BL1, pairs with the exchange in `lock_unbiased`: whoever takes the bias away sees `inside`.
+        // BL1, pairs with the exchange in `lock_unbiased`: whoever takes the bias away sees the presence.
         self.held.store(0, Ordering::Release);
     }
 
     /// `held` is held. Returns when the owner is out and will not come in again.
     #[cold]
     fn revoke(&self) {
+        let owner = self.owner.load(Ordering::Relaxed);
         self.owner.store(REVOKING, Ordering::Relaxed);
         // BL3, pairs with the light barrier in `lock`.
         heavy_barrier();
+        // SAFETY: not null, and never REVOKING while `held` is free, so it was made from a presence, which lives for ever.
+        let presence = unsafe { &*owner };
         let mut patience = Patience::new();
         // BL2, pairs with the owner's release.
-        while self.inside.load(Ordering::Acquire) != 0 {
+        while presence.0.load(Ordering::Acquire) == ptr::from_ref(self).addr() {
             patience.wait();
         }
         let earned_at = self.earned_at.load(Ordering::Relaxed);
@@ -160,7 +217,7 @@ impl BiasedLock {
             .store(earned_at.saturating_mul(8), Ordering::Relaxed);
         self.streak.store(0, Ordering::Relaxed);
         // BL4, pairs with the load in `barrier_against`.
-        self.owner.store(0, Ordering::Release);
+        self.owner.store(ptr::null_mut(), Ordering::Release);
     }
 
     #[cold]
@@ -182,24 +239,24 @@ impl BiasedLock {
 
     /// Whether another thread than `me` had the lock last, as far as can be seen. A hint.
     #[inline]
-    pub(crate) fn is_used_elsewhere(&self, me: usize) -> bool {
+    pub(crate) fn is_used_elsewhere(&self, me: Token) -> bool {
         let owner = self.owner.load(Ordering::Relaxed);
-        if owner != 0 {
-            return owner != me;
+        if !owner.is_null() {
+            return owner != me.address();
         }
         let last = self.last.load(Ordering::Relaxed);
-        last != me || last == 0
+        last != me.address() || last.is_null()
     }
 
     /// For a waiter that has announced itself: what it looks at next was published before, or its publisher, who holds this
     /// lock while publishing, will see the announcement. `me` is the caller's token.
     #[inline]
-    pub(crate) fn barrier_against(&self, me: usize) {
+    pub(crate) fn barrier_against(&self, me: Token) {
         // Pairs with the fences in `Held::barrier` and `adopt`.
         fence(Ordering::SeqCst);
         // BL4, pairs with the release in `revoke`.
         let owner = self.owner.load(Ordering::Acquire);
-        if owner != 0 && owner != me {
+        if !owner.is_null() && owner != me.address() {
             // Pairs with the light barrier in `Held::barrier`.
             heavy_barrier();
         }
@@ -210,7 +267,7 @@ impl Held<'_> {
     /// For a publisher, between publishing and looking for waiters, before or after the unlocking.
     #[inline(always)]
     pub(crate) fn barrier(&self) {
-        if self.is_biased {
+        if self.presence.is_some() {
             // Pairs with the heavy barrier in `barrier_against`.
             light_barrier();
         } else {
@@ -221,9 +278,9 @@ impl Held<'_> {
 
     #[inline(always)]
     pub(crate) fn unlock(self) {
-        if self.is_biased {
+        if let Some(presence) = self.presence {
             // BL2, pairs with the load in `revoke`.
-            self.lock.inside.store(0, Ordering::Release);
+            presence.0.store(0, Ordering::Release);
         } else {
             // BL1, pairs with the exchange in `lock_unbiased`.
             self.lock.held.store(0, Ordering::Release);
@@ -272,13 +329,21 @@ mod tests {
     use super::*;
     use loom::sync::Arc;
 
+    loom::lazy_static! {
+        static ref PRESENCES: [Presence; 3] = core::array::from_fn(|_| Presence::new());
+    }
+
+    fn token(number: usize) -> Token {
+        Token::of(&PRESENCES[number - 1])
+    }
+
     /// The owner, a rival and a second round: never two inside, nothing lost.
     #[test]
     fn loom_biased_lock_excludes() {
         loom::model(|| {
             let shared = Arc::new((BiasedLock::new(), AtomicU32::new(0)));
             let add = |shared: &(BiasedLock, AtomicU32), me| {
-                let held = shared.0.lock(me);
+                let held = shared.0.lock(token(me));
                 // Relaxed and in two steps: only the lock keeps it whole.
                 let seen = shared.1.load(Ordering::Relaxed);
                 shared.1.store(seen + 1, Ordering::Relaxed);
@@ -296,26 +361,51 @@ mod tests {
         });
     }
 
+    /// The bias moves from one thread to another while the first is on its way in: never two inside.
+    #[test]
+    fn loom_biased_lock_excludes_when_the_bias_moves() {
+        loom::model(|| {
+            let lock = BiasedLock::new();
+            // Earned at once, each time.
+            lock.earned_at.store(0, Ordering::Relaxed);
+            let shared = Arc::new((lock, AtomicU32::new(0)));
+            let add = |shared: &(BiasedLock, AtomicU32), me| {
+                let held = shared.0.lock(token(me));
+                let seen = shared.1.load(Ordering::Relaxed);
+                shared.1.store(seen + 1, Ordering::Relaxed);
+                held.unlock();
+            };
+            add(&shared, 1);
+            let rival = {
+                let shared = shared.clone();
+                loom::thread::spawn(move || add(&shared, 2))
+            };
+            add(&shared, 1);
+            rival.join().unwrap();
+            assert_eq!(shared.1.load(Ordering::Relaxed), 3);
+        });
+    }
+
     /// A publisher that looks for waiters and a waiter that looks for what was published, while a third takes the bias
     /// away: they do not miss each other.
     #[test]
     fn loom_biased_lock_orders_handshakes() {
         loom::model(|| {
             let shared = Arc::new((BiasedLock::new(), AtomicU32::new(0), AtomicU32::new(0)));
-            shared.0.lock(1).unlock();
+            shared.0.lock(token(1)).unlock();
             let third = {
                 let shared = shared.clone();
-                loom::thread::spawn(move || shared.0.lock(3).unlock())
+                loom::thread::spawn(move || shared.0.lock(token(3)).unlock())
             };
             let waiter = {
                 let shared = shared.clone();
                 loom::thread::spawn(move || {
                     shared.2.store(1, Ordering::Relaxed);
-                    shared.0.barrier_against(2);
+                    shared.0.barrier_against(token(2));
                     shared.1.load(Ordering::Relaxed)
                 })
             };
-            let held = shared.0.lock(1);
+            let held = shared.0.lock(token(1));
             shared.1.store(1, Ordering::Relaxed);
             held.barrier();
             let saw_waiter = shared.2.load(Ordering::Relaxed);

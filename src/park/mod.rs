@@ -32,7 +32,7 @@ mod reason;
 mod waiter;
 pub(crate) mod word;
 
-pub(crate) use biased::BiasedLock;
+pub(crate) use biased::{BiasedLock, Presence, Token};
 #[cfg(not(urgo_loom))]
 pub(crate) use queue::WaitQueue;
 pub use reason::WaitReason;

@@ -49,6 +49,8 @@ mod panic_count;
 #[cfg(not(urgo_loom))]
 mod pool;
 #[cfg(not(urgo_loom))]
+mod presence;
+#[cfg(not(urgo_loom))]
 mod remote;
 #[cfg(not(urgo_loom))]
 mod run_queue;

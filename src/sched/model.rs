@@ -1,16 +1,11 @@
 //! Waiting and waking as the model checker has them: the same verbs as `wait`, for its threads.
 //!
-//! A deadline other than "never" may pass at any moment: a waiter with one looks once whether it was woken, then tries to end
-//! its wait. Which of the two happens first is the checker's to explore.
-//!
-//! # Safety
-//!
-//! Signals are reached through the pointers that wakes carry.
+//! A waiter with a deadline other than "never" tries to end its wait at once. Whether a waker was faster is the checker's to
+//! explore.
 
-#![allow(unsafe_code)]
-
-use crate::atomic::Ordering;
-use crate::park::{Outcome, Target, WaitReason, Waiter, Wake};
+use crate::atomic::model_static;
+use crate::park::lot;
+use crate::park::{Outcome, Presence, Target, Token, WaitReason, Waiter, Wake};
 use core::cell::Cell;
 
 pub(crate) const NEVER: u64 = u64::MAX;
@@ -19,14 +14,26 @@ loom::thread_local! {
     static TOKEN: Cell<usize> = Cell::new(0);
 }
 
-/// Makes the calling model thread a worker's thread, which locks may be biased to.
-#[cfg(test)]
-pub(crate) fn become_worker(token: usize) {
-    TOKEN.with(|cell| cell.set(token));
+model_static! {
+    static ref PRESENCES: [Presence; 3] = core::array::from_fn(|_| Presence::new());
 }
 
-pub(crate) fn thread_token() -> usize {
+/// Makes the calling model thread the thread of a worker (1 to 3), which locks may be biased to.
+#[cfg(test)]
+pub(crate) fn become_worker(number: usize) {
+    TOKEN.with(|cell| cell.set(number));
+}
+
+/// What the calling model thread has become; 0 if it is no worker's.
+pub(crate) fn worker_number() -> usize {
     TOKEN.with(Cell::get)
+}
+
+pub(crate) fn thread_token() -> Token {
+    match worker_number() {
+        0 => Token::NOBODY,
+        number => Token::of(&PRESENCES[number - 1]),
+    }
 }
 
 pub(crate) fn new_parked_waiter() -> Waiter {
@@ -35,14 +42,14 @@ pub(crate) fn new_parked_waiter() -> Waiter {
 
 /// See the real one.
 #[derive(Clone, Copy)]
-pub(crate) struct Here;
+pub(crate) struct Here<'a>(core::marker::PhantomData<&'a ()>);
 
-pub(crate) fn here() -> Here {
-    Here
+pub(crate) fn here<'a>() -> Here<'a> {
+    Here(core::marker::PhantomData)
 }
 
-impl Here {
-    pub(crate) fn token(self) -> usize {
+impl Here<'_> {
+    pub(crate) fn token(self) -> Token {
         thread_token()
     }
 
@@ -80,15 +87,10 @@ pub(crate) fn now_ns() -> u64 {
 pub(crate) fn unwind_if_cancelled() {}
 
 pub(crate) fn wait_parked(waiter: &Waiter, _reason: WaitReason, deadline: u64) -> Outcome {
-    let mut may_end = deadline != NEVER;
-    // Pairs with the store in `settle`.
-    while waiter.signal.load(Ordering::Acquire) == 0 {
-        if may_end && waiter.finish(Outcome::TimedOut).is_some() {
-            return Outcome::TimedOut;
-        }
-        may_end = false;
-        loom::thread::yield_now();
+    if deadline != NEVER && waiter.finish(Outcome::TimedOut).is_some() {
+        return Outcome::TimedOut;
     }
+    lot::signalled(waiter);
     waiter.outcome().expect("the wait is over")
 }
 
@@ -96,7 +98,6 @@ pub(crate) fn settle(wake: Wake) {
     match wake {
         Wake::Nothing => {}
         Wake::Goroutine(_) => unreachable!("the model has threads only"),
-        // SAFETY: the waiter stays until its signal is set. Pairs with the load in `wait_parked`.
-        Wake::Thread(signal) => unsafe { signal.as_ref() }.store(1, Ordering::Release),
+        Wake::Thread(signal) => lot::signal(signal),
     }
 }

@@ -10,7 +10,7 @@ use super::remote::Remote;
 use super::worker::{Worker, current, worker};
 use crate::atomic::Ordering;
 use crate::goroutine::{CancelUnwind, Goroutine, Waiting};
-use crate::park::{Outcome, Target, WaitReason, Waiter, Wake};
+use crate::park::{Outcome, Target, Token, WaitReason, Waiter, Wake};
 use crate::seam::{Choice, Clock, Entropy};
 use crate::timer::{Action, TimerNode};
 use core::cell::RefCell;
@@ -48,8 +48,8 @@ pub(crate) fn here<'a>() -> Here<'a> {
 impl Here<'_> {
     /// As [`thread_token`].
     #[inline]
-    pub(crate) fn token(self) -> usize {
-        self.0.map_or(0, |worker| worker.token)
+    pub(crate) fn token(self) -> Token {
+        self.0.map_or(Token::NOBODY, Worker::token)
     }
 
     /// As [`new_parked_waiter`].
@@ -123,10 +123,9 @@ pub(crate) fn new_parked_waiter() -> Waiter {
     here().new_parked_waiter()
 }
 
-/// What tells this worker's thread from every other thread there was and will be; 0 on threads that are no workers, and
-/// where nothing may be biased.
+/// What biased locks know the calling thread by: nobody on threads that are no workers, and where nothing may be biased.
 #[inline]
-pub(crate) fn thread_token() -> usize {
+pub(crate) fn thread_token() -> Token {
     here().token()
 }
 

@@ -327,7 +327,7 @@ fn who() -> usize {
 
 #[cfg(urgo_loom)]
 fn who() -> usize {
-    sched::thread_token() * !WHO & WHO
+    sched::worker_number() * !WHO & WHO
 }
 
 /// The closure runs; whatever it comes to is said when this goes.

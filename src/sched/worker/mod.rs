@@ -22,15 +22,16 @@ pub(crate) use upkeep::bump;
 
 use super::fresh::Fresh;
 use super::operation::Operation;
+use super::presence;
 use super::remote::Remote;
 use super::run_queue::RunQueue;
 use super::shared::Shared;
 use super::stop::Stopping;
 use super::task::Task;
-use crate::atomic::{AtomicUsize, Ordering};
+use crate::atomic::Ordering;
 use crate::goroutine::{Goroutine, Slab, StackPool, Waiting};
 use crate::limits::{FAIR_TICKS, FLUSH_AGE_US, FRESH_BATCH, LOOK_AGE_US, SPIN_US};
-use crate::park::{Outcome, WaitQueue, Wake};
+use crate::park::{Outcome, Presence, Token, WaitQueue, Wake};
 use crate::seam::{Choice, Driver};
 use crate::timer::Timers;
 use core::cell::{Cell, UnsafeCell};
@@ -62,22 +63,12 @@ pub(crate) fn current<'a>() -> Option<&'a Goroutine> {
     Some(unsafe { g.as_ref() })
 }
 
-/// A number that no other worker has had; 0 if asymmetric barriers cannot be had, so that nothing is biased to a thread.
-fn new_token() -> usize {
-    static LAST: AtomicUsize = AtomicUsize::new(0);
-    if urgo_sys::barrier::is_available() {
-        LAST.fetch_add(1, Ordering::Relaxed) + 1
-    } else {
-        0
-    }
-}
-
 /// See the module.
 pub(crate) struct Worker {
     pub(crate) remote: Arc<Remote>,
     pub(crate) shared: Arc<Shared>,
-    /// See `wait::thread_token`.
-    pub(crate) token: usize,
+    /// By which biased locks know this thread.
+    presence: Option<&'static Presence>,
     pub(crate) run_queue: RunQueue,
     pub(crate) current: Cell<Option<NonNull<Goroutine>>>,
     host_sp: Cell<*mut u8>,
@@ -157,10 +148,16 @@ impl Worker {
             slab: UnsafeCell::new(slab),
             choice: UnsafeCell::new(Choice::live(shared.entropy.seed())),
             victims,
-            token: new_token(),
+            presence: presence::take(),
             remote,
             shared,
         }
+    }
+
+    /// This worker's thread, as biased locks know it.
+    #[inline]
+    pub(crate) fn token(&self) -> Token {
+        presence::token(self.presence)
     }
 
     // ------------------------------------------------------------------------------------------------- cells, borrowed
@@ -276,6 +273,7 @@ impl Worker {
             slab,
             driver,
             shared,
+            presence,
             ..
         } = self;
         // The ring goes first: nothing the kernel could write to is left behind it.
@@ -286,6 +284,7 @@ impl Worker {
             .unwrap_or_else(|e| e.into_inner())
             .clear();
         slab.into_inner().retire();
+        presence::give_back(presence);
     }
 
     /// The next goroutine to dispatch, in the order: next slot, run queue, fresh deque, inbox, ring, injector.
