@@ -37,4 +37,6 @@ pub(crate) use loom::sync::atomic::{
 pub(crate) use loom::{
     lazy_static as model_static,
     sync::{Condvar as ModelCondvar, Mutex as ModelMutex, MutexGuard as ModelMutexGuard},
+    thread::yield_now as model_yield,
+    thread_local as model_thread_local,
 };

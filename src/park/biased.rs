@@ -320,7 +320,7 @@ impl Patience {
 
     #[cfg(urgo_loom)]
     fn wait(&mut self) {
-        loom::thread::yield_now();
+        crate::atomic::model_yield();
     }
 }
 

@@ -3,14 +3,14 @@
 //! A waiter with a deadline other than "never" tries to end its wait at once. Whether a waker was faster is the checker's to
 //! explore.
 
-use crate::atomic::model_static;
+use crate::atomic::{model_static, model_thread_local};
 use crate::park::lot;
 use crate::park::{Outcome, Presence, Target, Token, WaitReason, Waiter, Wake};
 use core::cell::Cell;
 
 pub(crate) const NEVER: u64 = u64::MAX;
 
-loom::thread_local! {
+model_thread_local! {
     static TOKEN: Cell<usize> = Cell::new(0);
 }
 
