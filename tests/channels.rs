@@ -22,6 +22,8 @@ mod go_select;
 mod mixed;
 #[path = "channels/model.rs"]
 mod model;
+#[path = "channels/regressions.rs"]
+mod regressions;
 #[path = "channels/stress.rs"]
 mod stress;
 #[path = "channels/time_channels.rs"]

@@ -498,7 +498,7 @@ impl<T> Buffered<T> {
             return true;
         }
         match side {
-            Side::Receive => self.len() != 0,
+            Side::Receive => !self.is_empty(),
             Side::Send => {
                 if self.capacity == usize::MAX {
                     return true;
@@ -514,6 +514,10 @@ impl<T> Buffered<T> {
     /// Wakes one waiter of `side`, and everyone who watches it.
     #[cold]
     fn wake(&self, side: Side) {
+        if self.is_oneshot && self.waiting.state.load(Ordering::Relaxed) & CLOSED != 0 {
+            // Its one send was its end as well, of which everyone has to hear.
+            return self.wake_all();
+        }
         self.claim_from(side, false);
         if self.has_watchers(side) {
             while self.claim_from(side, true) {}
@@ -618,7 +622,8 @@ impl<T> Buffered<T> {
         held.barrier();
         let is_awaited = self.waiting.receivers.load(Ordering::Relaxed) != 0;
         held.unlock();
-        if is_awaited {
+        // In a oneshot other senders may wait for what becomes of the place that was promised.
+        if is_awaited || self.is_oneshot {
             self.wake(Side::Receive);
         }
         Ok(())

@@ -44,6 +44,9 @@
 //! block nothing, the `_timeout` and `_deadline` forms no longer than they say. [`select!`](crate::select!) and [`Select`]
 //! wait for several operations and do one of them.
 //!
+//! With one exception: a select that has chosen to send on a rendezvous channel makes its message only then, and its
+//! receiver waits for it, also in a `try_recv` and past its time-out, as long as that takes.
+//!
 //! # The end of a channel
 //!
 //! | what happens | sends, also waiting ones | what is queued | receives |

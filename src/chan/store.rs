@@ -73,11 +73,9 @@ impl<T> Store<T> {
         let slots = capacity
             .checked_next_power_of_two()
             .expect("a channel's capacity is at most half the address space");
-        Store::Ring(
-            (0..slots)
-                .map(|_| Slot::new(MaybeUninit::uninit()))
-                .collect(),
-        )
+        let slots = Box::<[Slot<T>]>::new_uninit_slice(slots);
+        // SAFETY: slots are `MaybeUninit` and need no writing.
+        Store::Ring(unsafe { slots.assume_init() })
     }
 
     pub(super) fn list() -> Store<T> {

@@ -478,14 +478,15 @@ impl<T> Zero<T> {
         // SAFETY: the lock is held.
         let (claimed, _) = unsafe { others.claim(entry.waiter(), here) };
         held.unlock();
-        match claimed {
-            // SAFETY: the select's own token, which nobody else uses now that it has claimed itself.
-            Some((partner, wake))
-                if self.pair(here, side, partner, wake, unsafe { &mut *token }) =>
-            {
-                Registered::Paired
-            }
-            _ => Registered::Withdrawn,
+        let Some((partner, wake)) = claimed else {
+            return Registered::Withdrawn;
+        };
+        // SAFETY: the select's own token, which nobody else uses now that it has claimed itself.
+        let token = unsafe { &mut *token };
+        if self.pair(here, side, partner, wake, token) {
+            Registered::Paired
+        } else {
+            Registered::Withdrawn
         }
     }
 
