@@ -448,8 +448,10 @@ fn condvar_cancelled_waiter_passes_its_notification_on() {
         send.send(()).unwrap();
         thread
     });
+    wait_until("the notification is passed on", || {
+        notified.load(Ordering::Relaxed)
+    });
     thread.join().unwrap();
-    assert!(notified.load(Ordering::Relaxed));
     assert!(!pair.value.is_locked());
 }
 
