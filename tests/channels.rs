@@ -1,8 +1,6 @@
 //! Channels and `select!`: Go's rules, crossbeam-channel's behaviours, a model, and load. Every scenario runs on plain
 //! threads and on goroutines of runtimes of several sizes, if it does not say otherwise.
 
-#![recursion_limit = "256"]
-
 mod support;
 
 #[path = "channels/grounds.rs"]
