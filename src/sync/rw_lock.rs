@@ -5,11 +5,11 @@
 //! There are `ALL` permits. A reader takes 1, a writer `ALL`, an upgradable reader one more than half, so that it gets along
 //! with readers but not with its like. Changing from one to another takes or gives back the difference.
 //!
-//! Who waits is served in the order of coming, so nobody starves: readers that come while a writer waits queue behind it,
-//! and when it is done, those readers that have queued until then go in together, up to the next writer. The lock is always
-//! handed over, never left open for whoever is quick: between goroutines of one worker that costs one entry in the run
-//! queue, and no thread is woken in vain. What a hand-over costs between CPUs is avoided where it can be, by a short spin
-//! before queueing.
+//! Who waits is served in the order of coming, readers that stand together going in together. A reader that comes while
+//! anybody waits queues; so readers do not keep writers out. A writer that comes while the lock is free takes it past those that
+//! wait, for a wake-up of another CPU costs more than most sections take; but when one of them has waited for 1 ms, the lock
+//! is handed over to it, and nobody overtakes until then. So nobody starves. Before it queues, a caller spins for some
+//! microseconds, unless its worker has others to run.
 //!
 //! Two callers do not queue behind others: a recursive reader, whose goroutine holds the lock already, so that a writer before
 //! it would never come to its turn; and an upgradable reader that becomes a writer, for the same reason. Both only make those
@@ -17,7 +17,7 @@
 //!
 //! # Safety
 //!
-//! `lock_api`'s traits are unsafe to implement: the permits exclude. `loom_permits_exclude_and_lose_no_wake_up` models it.
+//! `lock_api`'s traits are unsafe to implement: the permits exclude. The models of `permits` show it.
 
 #![allow(unsafe_code)]
 
@@ -33,13 +33,13 @@ const UPGRADABLE: usize = ALL / 2 + 1;
 
 /// The lock of [`RwLock`], without data: implements `lock_api`'s traits.
 pub struct RawRwLock {
-    permits: Permits,
+    permits: Permits<true>,
 }
 
 /// A lock that many readers may hold at once, or one writer. `lock_api`'s type over [`RawRwLock`].
 ///
-/// Fair: first come, first served. Neither readers nor writers starve; a reader queues behind a writer that waits already.
-/// So who holds the lock for reading and wants to read again must use `read_recursive`: a second `read` would wait for the
+/// Neither readers nor writers starve: a reader queues behind whoever waits already, and a writer overtakes others for a
+/// millisecond at most. So who holds the lock for reading and wants to read again must use `read_recursive`: a second `read` would wait for the
 /// writer, which waits for the first. There is no poisoning: a panic while the lock is held lets go of it.
 ///
 /// A wait blocks the calling goroutine (or plain thread), not its worker. Goroutines of any runtime and plain threads may
@@ -107,8 +107,8 @@ pub type ArcRwLockUpgradableReadGuard<T> = lock_api::ArcRwLockUpgradableReadGuar
 impl RawRwLock {
     #[inline]
     fn take(&self, n: usize, rank: Rank, reason: WaitReason, deadline: u64) -> bool {
-        self.permits.try_take(n).is_ok()
-            || self.permits.spin(n)
+        self.permits.try_take_as(n, rank).is_ok()
+            || self.permits.spin(n, rank)
             || self.permits.take(n, rank, reason, deadline).is_ok()
     }
 
@@ -119,7 +119,7 @@ impl RawRwLock {
 
     #[inline]
     fn write(&self, deadline: u64) -> bool {
-        self.take(ALL, Rank::Last, WaitReason::RwLockWrite, deadline)
+        self.take(ALL, Rank::Quick, WaitReason::RwLockWrite, deadline)
     }
 
     fn upgradable(&self, deadline: u64) -> bool {
@@ -178,7 +178,7 @@ unsafe impl lock_api::RawRwLock for RawRwLock {
 
     #[inline]
     fn try_lock_exclusive(&self) -> bool {
-        self.permits.try_take(ALL).is_ok()
+        self.permits.try_take_as(ALL, Rank::Quick).is_ok()
     }
 
     #[inline]
@@ -195,16 +195,16 @@ unsafe impl lock_api::RawRwLock for RawRwLock {
     }
 }
 
-// SAFETY: as above; letting go is always fair.
+// SAFETY: as above.
 unsafe impl lock_api::RawRwLockFair for RawRwLock {
     #[inline]
     unsafe fn unlock_shared_fair(&self) {
-        self.give_back(1);
+        self.permits.add_fairly(1);
     }
 
     #[inline]
     unsafe fn unlock_exclusive_fair(&self) {
-        self.give_back(ALL);
+        self.permits.add_fairly(ALL);
     }
 }
 
@@ -285,10 +285,10 @@ unsafe impl lock_api::RawRwLockUpgrade for RawRwLock {
     }
 }
 
-// SAFETY: as above; letting go is always fair.
+// SAFETY: as above.
 unsafe impl lock_api::RawRwLockUpgradeFair for RawRwLock {
     unsafe fn unlock_upgradable_fair(&self) {
-        self.give_back(UPGRADABLE);
+        self.permits.add_fairly(UPGRADABLE);
     }
 }
 

@@ -235,6 +235,28 @@ fn those_behind_a_writer_that_gave_up_move_up() {
     assert!(lock.try_write().is_some());
 }
 
+/// Letting go fairly hands the lock over: who let go and comes again at once is behind those that waited.
+#[test]
+fn unlocking_fairly_hands_over() {
+    runtime(1).run(|| {
+        let lock = Arc::new(RwLock::new(0));
+        let mut guard = lock.write();
+        let other = lock.clone();
+        let writer = spawn_waiting(move || *other.write() = 1);
+        RwLockWriteGuard::bump(&mut guard);
+        assert_eq!(*guard, 1);
+        drop(guard);
+        writer.join().unwrap();
+        let upgradable = lock.upgradable_read();
+        let other = lock.clone();
+        let writer = spawn_waiting(move || *other.write() = 2);
+        RwLockUpgradableReadGuard::unlock_fair(upgradable);
+        assert!(lock.try_write().is_none(), "it was handed over");
+        writer.join().unwrap();
+        assert_eq!(*lock.read(), 2);
+    });
+}
+
 /// Readers that always overlap do not keep a writer out, nor writers that always queue a reader.
 #[test]
 fn neither_side_starves() {
