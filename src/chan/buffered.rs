@@ -518,8 +518,18 @@ impl<T> Buffered<T> {
             // Its one send was its end as well, of which everyone has to hear.
             return self.wake_all();
         }
-        self.claim_from(side, false);
-        if self.has_watchers(side) {
+        let (lines, count) = self.lines(side);
+        let here = sched::here();
+        let held = self.waiting.lock.lock(here.token());
+        // SAFETY: the lock is held.
+        let (claimed, taken) = unsafe { lines.line.claim(ptr::null(), here) };
+        count.store(count.load(Ordering::Relaxed) - taken, Ordering::Relaxed);
+        let is_watched = !lines.watchers.is_empty();
+        held.unlock();
+        if let Some((_, wake)) = claimed {
+            here.settle(wake);
+        }
+        if is_watched {
             while self.claim_from(side, true) {}
         }
     }
@@ -531,13 +541,6 @@ impl<T> Buffered<T> {
                 while self.claim_from(side, watches) {}
             }
         }
-    }
-
-    fn has_watchers(&self, side: Side) -> bool {
-        let held = self.waiting.lock.lock(sched::thread_token());
-        let has = !self.lines(side).0.watchers.is_empty();
-        held.unlock();
-        has
     }
 
     /// Wakes the first of a line; `false` if there is none.

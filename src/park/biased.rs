@@ -25,7 +25,7 @@
 //! | tag | store side | load side | publishes |
 //! |---|---|---|---|
 //! | BL1 | `held` 0, release | `held` exchange, acquire | what was done under the lock |
-//! | BL2 | presence 0, release | the revoker's wait for it, acquire | what the owner did under the lock |
+//! | BL2 | presence 0 or another lock, release | the revoker's wait for it, acquire | what the owner did under the lock |
 //! | BL3 | owner: presence, light barrier, load `owner` | revoker: `owner` REVOKING, heavy barrier, load the presence | store-load: one of them sees the other |
 //! | BL4 | `owner` 0 after BL2, release | `barrier_against`, acquire | what the former owner did under the lock |
 //!
@@ -135,9 +135,10 @@ impl BiasedLock {
             && self.owner.load(Ordering::Relaxed) == me.address()
         {
             debug_assert_eq!(presence.0.load(Ordering::Relaxed), 0, "one lock at a time");
+            // BL2, pairs with the load in `revoke`: it is also the word that the lock we were in before has been left.
             presence
                 .0
-                .store(ptr::from_ref(self).addr(), Ordering::Relaxed);
+                .store(ptr::from_ref(self).addr(), Ordering::Release);
             // BL3, pairs with the heavy barrier in `revoke`.
             light_barrier();
             if self.owner.load(Ordering::Relaxed) == me.address() {
@@ -187,9 +188,10 @@ impl BiasedLock {
     /// `held` is held. The lock becomes the caller's, who goes on inside.
     #[cold]
     fn adopt(&self, presence: &'static Presence) {
+        // BL2, as in `lock`.
         presence
             .0
-            .store(ptr::from_ref(self).addr(), Ordering::Relaxed);
+            .store(ptr::from_ref(self).addr(), Ordering::Release);
         self.owner
             .store(Token(Some(presence)).address(), Ordering::Relaxed);
         // Pairs with the fence in `barrier_against`: who has not seen the new owner is seen by it.
@@ -252,6 +254,13 @@ impl BiasedLock {
     /// lock while publishing, will see the announcement. `me` is the caller's token.
     #[inline]
     pub(crate) fn barrier_against(&self, me: Token) {
+        // Pairs with the heavy barrier in `revoke`.
+        light_barrier();
+        if me.0.is_some() && self.owner.load(Ordering::Relaxed) == me.address() {
+            // Whoever publishes next takes the bias away first, with a heavy barrier, which this look came before, and so the
+            // announcement.
+            return;
+        }
         // Pairs with the fences in `Held::barrier` and `adopt`.
         fence(Ordering::SeqCst);
         // BL4, pairs with the release in `revoke`.
@@ -383,6 +392,58 @@ mod tests {
             add(&shared, 1);
             rival.join().unwrap();
             assert_eq!(shared.1.load(Ordering::Relaxed), 3);
+        });
+    }
+
+    /// As before, but the waiter is on the owner's own thread, and the publisher takes the bias away.
+    #[test]
+    fn loom_biased_lock_orders_handshakes_of_its_owner() {
+        loom::model(|| {
+            let shared = Arc::new((BiasedLock::new(), AtomicU32::new(0), AtomicU32::new(0)));
+            shared.0.lock(token(1)).unlock();
+            let publisher = {
+                let shared = shared.clone();
+                loom::thread::spawn(move || {
+                    let held = shared.0.lock(token(2));
+                    shared.1.store(1, Ordering::Relaxed);
+                    held.barrier();
+                    held.unlock();
+                    shared.2.load(Ordering::Relaxed)
+                })
+            };
+            shared.2.store(1, Ordering::Relaxed);
+            shared.0.barrier_against(token(1));
+            let saw_value = shared.1.load(Ordering::Relaxed);
+            let saw_waiter = publisher.join().unwrap();
+            assert!(saw_waiter == 1 || saw_value == 1);
+        });
+    }
+
+    /// An owner of two locks is in the second when the bias of the first is taken away: what it did in the first is seen.
+    #[test]
+    fn loom_biased_lock_shows_what_was_done_before_another_lock() {
+        loom::model(|| {
+            let locks = [BiasedLock::new(), BiasedLock::new()];
+            for lock in &locks {
+                lock.lock(token(1)).unlock();
+            }
+            let shared = Arc::new((locks, AtomicU32::new(0)));
+            let add = |shared: &([BiasedLock; 2], AtomicU32), me| {
+                let held = shared.0[0].lock(token(me));
+                let seen = shared.1.load(Ordering::Relaxed);
+                shared.1.store(seen + 1, Ordering::Relaxed);
+                held.unlock();
+            };
+            let owner = {
+                let shared = shared.clone();
+                loom::thread::spawn(move || {
+                    add(&shared, 1);
+                    shared.0[1].lock(token(1)).unlock();
+                })
+            };
+            add(&shared, 2);
+            owner.join().unwrap();
+            assert_eq!(shared.1.load(Ordering::Relaxed), 2);
         });
     }
 
