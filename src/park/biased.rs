@@ -188,7 +188,7 @@ impl BiasedLock {
     /// `held` is held. The lock becomes the caller's, who goes on inside.
     #[cold]
     fn adopt(&self, presence: &'static Presence) {
-        // BL2, as in `lock`.
+        // BL2, pairs with the load in `revoke`, as in `lock`.
         presence
             .0
             .store(ptr::from_ref(self).addr(), Ordering::Release);
