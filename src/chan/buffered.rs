@@ -719,7 +719,7 @@ impl Spin {
     /// Pauses; `false` if it was enough.
     #[inline]
     fn again(&mut self) -> bool {
-        if self.left == 0 {
+        if self.left == 0 || sched::has_others_ready() {
             return false;
         }
         self.left -= 1;

@@ -111,6 +111,7 @@ mod error;
 mod handles;
 mod iter;
 mod line;
+mod list;
 mod macros;
 #[cfg(all(test, urgo_loom))]
 mod models;

@@ -391,11 +391,9 @@ fn a_stream_through_a_channel_does_not_starve_a_hundred_others() {
 
 #[track_caller]
 fn wait_for_memory(what: &str, base: usize, peak: usize) {
-    // Of what came on top, three quarters go again; the rest is the allocator's, which is asked to let go of what it has.
+    // Of what came on top, three quarters go again.
     let limit = base + (peak - base) / 4;
     wait_until(what, || {
-        // SAFETY: it may be called at any time.
-        unsafe { libc::malloc_trim(0) };
         resident_bytes().unwrap() <= limit
     });
     println!(

@@ -55,7 +55,7 @@ pub(crate) const HOUSE: &[Room] = &[
     room("sync",      &["atomic", "limits", "fatal", "seam", "park", "goroutine", "timer", "sched", "time"],
                       &["crossbeam_utils", "lock_api"]),
     room("chan",      &["atomic", "limits", "fatal", "seam", "park", "goroutine", "timer", "sched", "time", "sync"],
-                      &["crossbeam_utils"]),
+                      &["crossbeam_utils", "urgo_sys"]),
     room("io",        &["atomic", "limits", "fatal", "seam", "park", "goroutine", "timer", "sched", "time"],
                       &["io_uring", "libc", "urgo_sys", "urgo_uring"]),
     room("net",       &["atomic", "limits", "fatal", "seam", "park", "goroutine", "timer", "sched", "time", "io", "blocking"],
