@@ -54,7 +54,7 @@ pub fn no_such_arm() -> ! {
 /// `break`, `continue`, `return`, use `?`, and contain another `select!`.
 ///
 /// Blocks the calling goroutine, or plain thread. A goroutine that is cancelled while it waits unwinds, and has taken and
-/// sent nothing. No memory is allocated.
+/// sent nothing. No memory is allocated for up to eight operations with messages of up to 64 bytes; beyond that, some is.
 ///
 /// For a list of operations that is not known when the program is written, there is [`Select`](crate::chan::Select).
 ///
