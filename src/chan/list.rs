@@ -100,7 +100,7 @@ impl<T> Block<T> {
     }
 
     const LARGE_SLOTS: usize = {
-        let room = LARGE_BYTES - size_of::<Block<T>>() - align_of::<T>();
+        let room = LARGE_BYTES.saturating_sub(size_of::<Block<T>>() + align_of::<T>());
         // Values that are large themselves, and those that need no memory, stay in small blocks.
         if size_of::<T>() == 0 || align_of::<T>() > 4096 {
             0

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use urgo::chan::{RecvError, Select, SendError, bounded, oneshot};
+use urgo::chan::{RecvError, Select, SendError, Sender, bounded, oneshot};
 
 use crate::grounds::{everywhere, spawn};
 
@@ -63,4 +63,14 @@ fn a_large_capacity_takes_no_time() {
     s.send(()).unwrap();
     assert_eq!((r.len(), r.capacity()), (1, Some(1 << 44)));
     assert_eq!(r.recv(), Ok(()));
+}
+
+/// Messages may ask for any alignment, also for more than a block of a queue is long. On the stack there is hardly room for
+/// one: that a send of it can be compiled is what counts.
+#[test]
+fn messages_may_be_aligned_more_than_a_block_is_long() {
+    #[repr(align(0x8_0000))]
+    struct Aligned;
+    let send: fn(&Sender<Aligned>, Aligned) -> Result<(), SendError<Aligned>> = Sender::send;
+    assert_ne!(send as usize, 0);
 }
