@@ -20,7 +20,8 @@ type Slot<T> = UnsafeCell<MaybeUninit<T>>;
 #[derive(Debug)]
 pub(super) enum Store<T> {
     Ring(Box<[Slot<T>]>),
-    List(List<T>),
+    /// Boxed: a bounded channel should not be as large as the cursors of a list.
+    List(Box<List<T>>),
 }
 
 impl<T> Store<T> {
@@ -38,7 +39,7 @@ impl<T> Store<T> {
     }
 
     pub(super) fn list() -> Store<T> {
-        Store::List(List::new())
+        Store::List(Box::new(List::new()))
     }
 
     /// Puts `value` at position `at`.
