@@ -52,6 +52,10 @@ pub(crate) const FLUSH_AGE_US: u64 = 50;
 /// How long a worker looks for work of others before it sleeps, in microseconds.
 pub(crate) const SPIN_US: u64 = 5;
 
+/// Time between two reports of the watch thread on one worker, in nanoseconds: a program that is stuck again and again is
+/// told so, not drowned.
+pub(crate) const STUCK_REPORTS_NS: u64 = 1_000_000_000;
+
 /// Workers of one runtime; each is a thread with a ring.
 pub(crate) const WORKERS_MAX: usize = 4096;
 /// Submission entries of a worker's ring unless the builder says otherwise.

@@ -7,6 +7,8 @@ mod support;
 
 #[path = "scenarios/cut_short.rs"]
 mod cut_short;
+#[path = "scenarios/held_across.rs"]
+mod held_across;
 #[path = "scenarios/queues.rs"]
 mod queues;
 #[path = "scenarios/refused_enters.rs"]

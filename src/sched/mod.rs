@@ -32,6 +32,7 @@
 mod epoch;
 pub(crate) mod idle;
 pub(crate) mod inbox;
+mod watch;
 
 #[cfg(urgo_loom)]
 mod model;

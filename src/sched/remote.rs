@@ -3,6 +3,7 @@
 use super::idle::SleepWord;
 use super::inbox::{Inbox, Linked};
 use super::task::Task;
+use super::watch::Running;
 use crate::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 use crate::goroutine::{Goroutine, Home};
 use crossbeam_deque::Stealer;
@@ -59,10 +60,17 @@ pub(crate) struct Remote {
     /// The kick for kernels without futex operations.
     pub(crate) eventfd: OnceLock<EventFd>,
     pub(crate) counts: Counts,
+    /// What it runs; only if it is watched.
+    pub(crate) running: Option<Box<Running>>,
 }
 
 impl Remote {
-    pub(crate) fn new(index: usize, cpu: Option<usize>, stealer: Option<Stealer<Task>>) -> Remote {
+    pub(crate) fn new(
+        index: usize,
+        cpu: Option<usize>,
+        stealer: Option<Stealer<Task>>,
+        is_watched: bool,
+    ) -> Remote {
         Remote {
             index,
             cpu,
@@ -76,6 +84,7 @@ impl Remote {
             ring_fd: AtomicI32::new(-1),
             eventfd: OnceLock::new(),
             counts: Counts::default(),
+            running: is_watched.then(|| Box::new(Running::new())),
         }
     }
 

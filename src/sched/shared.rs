@@ -5,6 +5,7 @@ use super::pool::Pool;
 use super::remote::{Command, Remote};
 use super::stop::Stop;
 use super::task::Task;
+use super::watch::Watch;
 use crate::atomic::{AtomicU64, Ordering};
 use crate::goroutine::{Observer, Slab};
 use crate::limits::ID_BATCH;
@@ -33,6 +34,8 @@ pub(crate) struct Shared {
     pub(crate) clock: Clock,
     pub(crate) entropy: Entropy,
     pub(crate) pool: Pool,
+    /// Whoever looks for stuck workers, if anybody does.
+    pub(crate) watch: Option<Watch>,
 }
 
 /// Every runtime of the process, for requests that concern all of them.
@@ -44,6 +47,7 @@ impl Shared {
         stack_bytes: usize,
         topology: Topology,
         pool: Pool,
+        watch: Option<Watch>,
     ) -> Arc<Shared> {
         let foreign = Slab::new();
         let workers = remotes.len();
@@ -61,6 +65,7 @@ impl Shared {
             clock: Clock::Live,
             entropy: Entropy::Live,
             pool,
+            watch,
         });
         let mut all = RUNTIMES.lock().unwrap_or_else(|e| e.into_inner());
         all.retain(|other| other.strong_count() > 0);

@@ -5,6 +5,7 @@ use super::overflow;
 use super::pool::Pool;
 use super::remote::Remote;
 use super::shared::Shared;
+use super::watch::Watch;
 use super::worker::Worker;
 use crate::atomic::Ordering;
 use crate::seam::{Driver, HostThreads};
@@ -50,17 +51,31 @@ pub(crate) fn start(plan: Plan) -> Result<(Arc<Shared>, Vec<JoinHandle<()>>), St
     let host_threads = HostThreads::Live;
     let workers = plan.cpus.len();
     let deques: Vec<Fresh> = plan.cpus.iter().map(|_| Fresh::new(workers)).collect();
+    let watch = Watch::asked_for();
     let remotes: Box<[Arc<Remote>]> = deques
         .iter()
         .zip(&plan.cpus)
         .enumerate()
-        .map(|(index, (deque, cpu))| Arc::new(Remote::new(index, *cpu, deque.stealer())))
+        .map(|(index, (deque, cpu))| {
+            Arc::new(Remote::new(index, *cpu, deque.stealer(), watch.is_some()))
+        })
         .collect();
     let pinned: CpuSet = plan.cpus.iter().flatten().copied().collect();
-    let pool = Pool::new(plan.blocking_threads, plan.mask, host_threads);
-    let shared = Shared::new(remotes, plan.stack_bytes, Topology::read(&pinned), pool);
+    let pool = Pool::new(plan.blocking_threads, plan.mask.clone(), host_threads);
+    let shared = Shared::new(
+        remotes,
+        plan.stack_bytes,
+        Topology::read(&pinned),
+        pool,
+        watch,
+    );
     let (report, reports) = mpsc::channel();
     let mut threads = Vec::new();
+    if let Some(watch) = &shared.watch {
+        // Ended by the last worker to leave.
+        let thread = watch.start(&shared.remotes, plan.mask, host_threads, shared.clock);
+        threads.push(thread.map_err(StartError::Thread)?);
+    }
     let mut outcome = Ok(());
     for (index, deque) in deques.into_iter().enumerate() {
         let (shared_of, ring, report) = (shared.clone(), plan.ring.clone(), report.clone());
@@ -80,6 +95,7 @@ pub(crate) fn start(plan: Plan) -> Result<(Arc<Shared>, Vec<JoinHandle<()>>), St
         Ok(()) => Ok((shared, threads)),
         Err(error) => {
             shared.abandon_start(running);
+            shared.end_watch();
             for thread in threads {
                 // A worker that could not start has said so already.
                 let _ = thread.join();
@@ -122,6 +138,9 @@ fn prepare(remote: &Remote, ring: &Config) -> Result<(Driver, AltStack), StartEr
     }
     // Without it timers are up to 50 µs later: worth trying, not worth failing.
     let _ = urgo_sys::thread::set_timer_slack_ns(NonZeroU64::MIN);
+    if let Some(running) = &remote.running {
+        running.set_thread(urgo_sys::thread::gettid().cast_unsigned());
+    }
     let alt_stack = AltStack::install().map_err(StartError::AltStack)?;
     let driver = Driver::live(ring).map_err(StartError::Ring)?;
     remote.ring_fd.store(driver.fd(), Ordering::Relaxed);

@@ -104,6 +104,13 @@ impl Shared {
         self.begin_stop();
     }
 
+    /// Any thread, when no worker runs goroutines any more.
+    pub(super) fn end_watch(&self) {
+        if let Some(watch) = &self.watch {
+            watch.begin_stop();
+        }
+    }
+
     /// A worker has changed something that others may wait for.
     fn stop_moved(&self) {
         self.stop.epoch.advance();
@@ -180,6 +187,7 @@ impl Worker {
         let all_finished = stop.finished.load(Ordering::Acquire) == stop.workers;
         if all_finished {
             self.shared.pool.begin_stop();
+            self.shared.end_watch();
         }
         all_finished
     }

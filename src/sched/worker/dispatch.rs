@@ -28,6 +28,7 @@ impl Worker {
             && let Some(next) = self.run_queue.pop()
         {
             self.ticks.set(ticks.wrapping_add(1));
+            self.tell_watch(Some(next));
             if next == NonNull::from(g) {
                 return;
             }
@@ -71,9 +72,35 @@ impl Worker {
     pub(super) fn dispatch(&self, g: NonNull<Goroutine>) {
         self.ticks.set(self.ticks.get().wrapping_add(1));
         self.current.set(Some(g));
+        self.tell_watch(Some(g));
         // SAFETY: `g` is ready, so its `sp` is a saved context (or a fresh one from `start`), homed on this thread.
         unsafe { urgo_arch::switch_in(self.host_sp.as_ptr(), g.as_ref().sp.get()) };
         self.current.set(None);
+        self.tell_watch(None);
+    }
+
+    /// Says which goroutine runs from here on, if anybody wants to know.
+    #[inline(always)]
+    fn tell_watch(&self, g: Option<NonNull<Goroutine>>) {
+        if self.is_watched {
+            self.tell_watch_slow(g);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn tell_watch_slow(&self, g: Option<NonNull<Goroutine>>) {
+        let Some(running) = &self.remote.running else {
+            return;
+        };
+        match g {
+            Some(g) => {
+                // SAFETY: about to run here: alive, and homed on this thread.
+                let g = unsafe { g.as_ref() };
+                running.enter(g.id(), g.name(), g.site());
+            }
+            None => running.leave(),
+        }
     }
 
     /// On the host stack: gives a fresh goroutine its stack. `None` if there is no stack for it (it has ended, then).
@@ -146,6 +173,7 @@ impl Worker {
         }
         self.take_up(block, stack);
         self.current.set(Some(next));
+        self.tell_watch(Some(next));
         Some(next)
     }
 

@@ -71,6 +71,8 @@ pub(crate) struct Worker {
     presence: Option<&'static Presence>,
     pub(crate) run_queue: RunQueue,
     pub(crate) current: Cell<Option<NonNull<Goroutine>>>,
+    /// Whether it says what it runs, see `tell_watch`.
+    is_watched: bool,
     host_sp: Cell<*mut u8>,
     /// Dispatches so far.
     ticks: Cell<u32>,
@@ -124,6 +126,7 @@ impl Worker {
         Worker {
             run_queue: RunQueue::new(),
             current: Cell::new(None),
+            is_watched: remote.running.is_some(),
             host_sp: Cell::new(ptr::null_mut()),
             ticks: Cell::new(0),
             last_fair: Cell::new(0),
