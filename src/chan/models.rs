@@ -3,7 +3,7 @@
 //! Thread tokens make every lock take on and lose its bias at once, so the models are about that, too.
 
 use super::select::{Case, engine};
-use super::{RecvTimeoutError, SendTimeoutError, bounded, unbounded};
+use super::{RecvTimeoutError, SendTimeoutError, bounded, oneshot, unbounded};
 use crate::sched::become_worker;
 use crate::time::Instant;
 use loom::thread;
@@ -219,5 +219,20 @@ fn loom_buffered_close_tells_the_one_who_waits() {
         s.send(1).unwrap();
         s.close();
         assert_eq!(receiver.join().unwrap(), (Ok(1), true));
+    });
+}
+
+#[test]
+fn loom_oneshot_tells_everyone_of_its_end() {
+    model_of_three(|| {
+        let (s, r) = oneshot::<u32>();
+        let r2 = r.clone();
+        let one = thread::spawn(move || r.recv().is_ok());
+        let other = thread::spawn(move || r2.recv().is_ok());
+        become_worker(1);
+        s.send(7).unwrap();
+        drop(s);
+        let (one, other) = (one.join().unwrap(), other.join().unwrap());
+        assert!(one != other);
     });
 }
