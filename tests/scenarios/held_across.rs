@@ -3,7 +3,7 @@
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -164,10 +164,6 @@ fn held_over_a_yield(lock: impl Lock) {
         });
         let waiter = Builder::new().name("waiter");
         let waiter = waiter.spawn(move || {
-            // So that it comes back by a switch straight from the holder.
-            for _ in 0..3 {
-                urgo::yield_now();
-            }
             make_known();
             is_wanted.store(true, Ordering::Relaxed);
             lock.with(|| ());
@@ -254,6 +250,58 @@ fn a_blocking_read_is_reported_and_so_is_its_end() {
         1,
         "{heard}"
     );
+}
+
+/// Two goroutines of one worker let each other run, for the most part by switches from stack to stack; of these two tests, one
+/// has a culprit that was never dispatched from the host stack after the first time.
+fn one_of_two(is_culprit_first: bool) {
+    runtime(1).run(move || {
+        let (turns, is_over) = (
+            Arc::new(AtomicUsize::new(0)),
+            Arc::new(AtomicBool::new(false)),
+        );
+        let (its_turns, its_over) = (turns.clone(), is_over.clone());
+        let culprit = move || {
+            while its_turns.load(Ordering::Relaxed) < 100 {
+                urgo::yield_now();
+            }
+            make_known();
+            wait_for_the_parent();
+            its_over.store(true, Ordering::Relaxed);
+        };
+        let other = move || {
+            while !is_over.load(Ordering::Relaxed) {
+                turns.fetch_add(1, Ordering::Relaxed);
+                urgo::yield_now();
+            }
+        };
+        let both = if is_culprit_first {
+            [urgo::spawn(culprit), urgo::spawn(other)]
+        } else {
+            [urgo::spawn(other), urgo::spawn(culprit)]
+        };
+        for goroutine in both {
+            goroutine.join().unwrap();
+        }
+    });
+}
+
+#[test]
+fn the_first_of_two_that_switch_is_known_as_itself() {
+    if let Some(mut child) = watched!(Some("50"), || one_of_two(true)) {
+        child.culprit_and_report();
+        child.let_go();
+        child.end_well();
+    }
+}
+
+#[test]
+fn the_second_of_two_that_switch_is_known_as_itself() {
+    if let Some(mut child) = watched!(Some("50"), || one_of_two(false)) {
+        child.culprit_and_report();
+        child.let_go();
+        child.end_well();
+    }
 }
 
 #[test]
