@@ -45,7 +45,10 @@
 //! * **Calls that block the OS thread block its worker**, and every goroutine on it: use [`blocking`], and this crate's
 //!   `sleep`, sockets and joins instead of std's.
 //! * **A std lock held across a wait** blocks every goroutine of the same worker that wants it, for good if its holder needs
-//!   that worker to go on. Let go of it before you wait.
+//!   that worker to go on. Let go of it before you wait, or use [`sync::Mutex`]. With `URGO_REPORT_STUCK=100` in the environment
+//!   of the program a helper thread names each goroutine that has kept its worker for more than 100 ms, by a lock, another call
+//!   that blocks, or computing, on standard error and as a `tracing` warning. Without it there is no such thread. The README shows
+//!   how clippy keeps std's locks out of a crate.
 //! * **Thread-locals are shared by the goroutines of a worker.** That is sound, but code that expects its own calls to nest on
 //!   one thread, such as a pointer to the stack left in a thread-local while a callback runs, must not wait inside.
 //!   [`goroutine_local!`] gives each goroutine its own.
