@@ -12,6 +12,8 @@ mod futex;
 mod mutex;
 #[path = "sync/once.rs"]
 mod once;
+#[path = "sync/regressions.rs"]
+mod regressions;
 #[path = "sync/rw_lock.rs"]
 mod rw_lock;
 #[path = "sync/semaphore.rs"]

@@ -45,6 +45,8 @@
 //! *A word that is freed, its address used anew.* Nodes of the old word are gone: each waiter borrows the word while it
 //! waits. A waker that only holds the stale address could wake a waiter of the new word: so whoever may lose the word by
 //! changing it changes it under the bucket's lock ([`Locked`] is made for that), where the waiters still hold it alive.
+//! Only who was requeued does not borrow the word that it waits for now. A condvar's waiter borrows the mutex that it is moved
+//! to; what users requeue with `futex` has keys of its own, odd numbers, so that no lock finds strangers in its queue.
 //! *A node that is reused.* It lives in its owner's frame, which goes only when the node is out of every queue and its wake
 //! has been settled. Nobody holds a node's address but the queue (under the lock) and the chain of wakes, whose
 //! owner reads the next link before it settles a wake.
@@ -291,10 +293,11 @@ impl Lot {
         before: &mut Option<Ticket>,
     ) -> (usize, Wakes) {
         let mut locked = self.lock(address);
-        let Ticket(before) = *before.get_or_insert(Ticket(locked.bucket(address).ticket()));
+        let now = locked.bucket(address).ticket();
+        let Ticket(before) = *before.get_or_insert(Ticket(now));
         let max = max.min(BATCH);
         let mut woken = 0;
-        while woken < max && locked.wake_first_before(address, before) {
+        while woken < max && locked.wake_first_before(address, before, now) {
             woken += 1;
         }
         (woken, locked.unlock())
@@ -429,12 +432,16 @@ impl Locked<'_> {
         self.wake_first_node(address, case, |node| fits(node.tag))
     }
 
-    /// As [`wake_first`](Self::wake_first), if that waiter came before the ticket was drawn.
+    /// As [`wake_first`](Self::wake_first), if that waiter came before the ticket `before` was drawn; `now` is the next one.
+    ///
+    /// The count may have gone round, even while a waiter waited: so what is compared is how many tickets have been drawn since,
+    /// and the waker has not been here for long. If nothing was drawn since `before`, everybody was there.
     #[inline]
-    fn wake_first_before(&mut self, address: usize, ticket: u32) -> bool {
+    fn wake_first_before(&mut self, address: usize, before: u32, now: u32) -> bool {
+        let late = now.wrapping_sub(before);
         self.wake_first_node(address, WOKEN, |node| {
-            // The count may have gone round.
-            node.ticket.get().wrapping_sub(ticket).cast_signed() < 0
+            // The node's own ticket counts, so it is one or more, or the count has gone round.
+            now.wrapping_sub(node.ticket.get()).wrapping_sub(1) >= late
         })
     }
 

@@ -157,6 +157,9 @@ pub fn wake(word: &AtomicU32, count: usize) -> usize {
 /// Blocks nothing. For many waiters that need one lock: they are woken one after the other as it becomes free, by [`wake`]s
 /// of `to`, instead of all at once. If `from` and `to` are one word, nobody changes places.
 ///
+/// Those that wait for `to` do not borrow it. Keep it for as long as they may wait: if its memory becomes another word, a wake
+/// of that one may be spent on them.
+///
 /// # Errors
 ///
 /// [`ValueChanged`] if `from` holds something else; then nothing was done.
@@ -198,7 +201,9 @@ pub fn requeue(
     Ok(Requeued { woken, requeued })
 }
 
+/// The key in the lot: an odd number, as those of the locks are even. For [`requeue`] lets waiters wait for a word that they do
+/// not borrow, and its memory may become a lock's.
 #[inline]
 fn key(word: &AtomicU32) -> usize {
-    core::ptr::from_ref(word).addr()
+    core::ptr::from_ref(word).addr() | 1
 }

@@ -403,6 +403,21 @@ impl<const OVERTAKES: bool> Permits<OVERTAKES> {
         before >> SHIFT
     }
 
+    /// As [`add`](Self::add), unless there would be more free ones than [`PERMITS_MAX`]; then `false`, and nothing was added. At most
+    /// `PERMITS_MAX` at once.
+    pub(super) fn try_add(&self, n: usize) -> bool {
+        // PM1, pairs with the exchange in `try_take_past` and the load in `deliver`.
+        let added = self
+            .word
+            .try_update(Ordering::Release, Ordering::Relaxed, |word| {
+                (word >> SHIFT <= PERMITS_MAX - n).then(|| word + (n << SHIFT))
+            });
+        if added.is_ok_and(|before| before & WAITERS != 0) {
+            self.serve_slow();
+        }
+        added.is_ok()
+    }
+
     /// As [`add`](Self::add), and delivers to the first in the queue if there is enough, also where `OVERTAKES`.
     pub(super) fn add_fairly(&self, n: usize) {
         if !OVERTAKES || self.word.load(Ordering::Relaxed) & WAITERS == 0 {

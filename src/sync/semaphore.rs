@@ -333,11 +333,13 @@ impl Semaphore {
     ///
     /// # Panics
     ///
-    /// If there would be more than [`MAX_PERMITS`](Self::MAX_PERMITS) free ones.
+    /// If there would be more than [`MAX_PERMITS`](Self::MAX_PERMITS) free ones; then none is added.
     #[track_caller]
     pub fn add_permits(&self, n: usize) {
-        assert!(n <= PERMITS_MAX, "more than Semaphore::MAX_PERMITS permits");
-        self.give_back(n);
+        assert!(
+            n <= PERMITS_MAX && (n == 0 || self.permits.try_add(n)),
+            "more than Semaphore::MAX_PERMITS permits"
+        );
     }
 
     /// Takes up to `n` free permits away for good, without waiting; returns how many. Blocks nothing.

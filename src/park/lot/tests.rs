@@ -176,3 +176,25 @@ fn lot_wakes_in_batches_only_those_that_were_there() {
     assert!(early.iter().all(woken) && !late.iter().any(woken));
     assert_eq!(lot.wake_some(64, 9, &mut None).0, 5);
 }
+
+#[test]
+fn lot_wakes_who_has_waited_for_half_the_tickets_and_more() {
+    static LOT: Lot = Lot::new();
+    let lot = &LOT;
+    let bucket = &lot.buckets[Lot::place(64)];
+    for drawn in [1 << 31, u32::MAX - 1, 0, 1] {
+        for first in [0, 7, u32::MAX - 1] {
+            // The others of the bucket draw tickets while the two wait.
+            let (old, late) = (nodes(2), nodes(1));
+            bucket.set_tickets(first);
+            old.iter().for_each(|node| push(lot, 64, node));
+            bucket.set_tickets(first.wrapping_add(2).wrapping_add(drawn));
+            let mut before = None;
+            assert_eq!(lot.wake_some(64, 1, &mut before).0, 1, "{drawn} {first}");
+            push(lot, 64, &late[0]);
+            assert_eq!(lot.wake_some(64, 9, &mut before).0, 1, "{drawn} {first}");
+            assert!(old.iter().all(woken) && !late.iter().any(woken));
+            assert_eq!(lot.wake_some(64, 9, &mut None).0, 1);
+        }
+    }
+}
