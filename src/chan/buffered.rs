@@ -41,6 +41,7 @@
 
 use super::error::{RecvTimeoutError, SendTimeoutError, TryRecvError, TrySendError};
 use super::line::{Entry, Line, Offer};
+use super::spin::{Lag, Patience, Spin};
 use super::store::Store;
 use super::token::{Claim, Token};
 use crate::atomic::{AtomicU32, AtomicUsize, Ordering};
@@ -75,6 +76,7 @@ struct SendSide {
     /// Places promised to selects that have chosen to send and not sent yet.
     reserved: Cell<usize>,
     patience: Patience,
+    lag: Lag,
 }
 
 #[derive(Debug)]
@@ -103,7 +105,12 @@ struct Lines {
     line: Line,
     /// Those who only want to hear that it is ready, and so are all told.
     watchers: Line,
+    /// Where the other side was when somebody entered last.
+    last_wait: Cell<usize>,
 }
+
+/// A bias of the other side's lock is worth what it costs who waits, if it has done so many operations since the last wait.
+const WORTH_A_BIAS: usize = 512;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Side {
@@ -142,6 +149,7 @@ impl<T> Buffered<T> {
                 seen_head: Cell::new(0),
                 reserved: Cell::new(0),
                 patience: Patience::new(),
+                lag: Lag::new(),
             }),
             receive: CachePadded::new(ReceiveSide {
                 lock: BiasedLock::new(),
@@ -298,7 +306,7 @@ impl<T> Buffered<T> {
             loop {
                 match self.push(value) {
                     Ok(()) => {
-                        spin.succeeded(&self.send.patience);
+                        spin.succeeded(self.depth(Side::Send) + 1);
                         return Ok(());
                     }
                     Err((value, Refused::Closed)) => {
@@ -310,10 +318,21 @@ impl<T> Buffered<T> {
                     break;
                 }
             }
-            spin.failed(&self.send.patience);
+            spin.failed();
             if !self.wait(Side::Send, deadline) {
                 return Err(SendTimeoutError::Timeout(value));
             }
+            self.let_room_grow();
+        }
+    }
+
+    /// A sender was woken because a receiver on another CPU has made room, perhaps for one value. The receiver has the rest of
+    /// the queue to go on with, so there is no hurry: a little later there is room for many, and no wait after each.
+    fn let_room_grow(&self) {
+        if self.is_worth_a_look(Side::Send) {
+            self.send
+                .lag
+                .wait(self.capacity / 4, || self.depth(Side::Send));
         }
     }
 
@@ -338,14 +357,14 @@ impl<T> Buffered<T> {
             while spin.again() {
                 match self.pop() {
                     Ok(value) => {
-                        spin.succeeded(&self.receive.patience);
+                        spin.succeeded(self.depth(Side::Receive) + 1);
                         return Ok(value);
                     }
                     Err(TryRecvError::Disconnected) => return Err(RecvTimeoutError::Disconnected),
                     Err(TryRecvError::Empty) => {}
                 }
             }
-            spin.failed(&self.receive.patience);
+            spin.failed();
             let in_time = self.wait(Side::Receive, deadline);
             match self.pop() {
                 Ok(value) => return Ok(value),
@@ -467,16 +486,19 @@ impl<T> Buffered<T> {
     fn enter(&self, side: Side, entry: &Entry, watches: bool) -> bool {
         let (lines, count) = self.lines(side);
         let me = sched::thread_token();
+        let (other, position) = match side {
+            Side::Send => (&self.receive.lock, &self.receive.head),
+            Side::Receive => (&self.send.lock, &self.send.tail),
+        };
         let held = self.waiting.lock.lock(me);
         // SAFETY: the lock is held; the caller leaves again before the entry goes, unless it was claimed.
         unsafe { lines.of(watches).push(entry) };
         count.store(count.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        let position = position.load(Ordering::Relaxed);
+        let moved = position.wrapping_sub(lines.last_wait.replace(position));
         held.unlock();
         // CH4, pairs with `Held::barrier` of the other side.
-        match side {
-            Side::Send => self.receive.lock.barrier_against(me),
-            Side::Receive => self.send.lock.barrier_against(me),
-        }
+        other.barrier_against(me, moved < WORTH_A_BIAS);
         self.is_ready(side)
     }
 
@@ -555,15 +577,29 @@ impl<T> Buffered<T> {
         claimed.map(|(_, wake)| here.settle(wake)).is_some()
     }
 
-    fn spin(&self, side: Side) -> Spin {
-        let (lock, patience) = match side {
-            // The one we wait for works under the other lock.
-            Side::Send => (&self.receive.lock, &self.send.patience),
-            Side::Receive => (&self.send.lock, &self.receive.patience),
+    fn spin(&self, side: Side) -> Spin<'_> {
+        let patience = match side {
+            Side::Send => &self.send.patience,
+            Side::Receive => &self.receive.patience,
         };
-        let is_worth_it =
-            lock.is_used_elsewhere(sched::thread_token()) && !sched::has_others_ready();
-        Spin::new(if is_worth_it { patience.looks() } else { 0 })
+        Spin::new(patience, self.is_worth_a_look(side))
+    }
+
+    /// Whether the other side may be at work on another CPU.
+    pub(super) fn is_worth_a_look(&self, side: Side) -> bool {
+        let other = match side {
+            Side::Send => &self.receive.lock,
+            Side::Receive => &self.send.lock,
+        };
+        other.is_used_elsewhere(sched::thread_token())
+    }
+
+    /// Values to receive, or places to send to.
+    pub(super) fn depth(&self, side: Side) -> usize {
+        match side {
+            Side::Send => self.capacity.saturating_sub(self.len()),
+            Side::Receive => self.len(),
+        }
     }
 
     // ---------------------------------------------------------------------------------------------------------- select
@@ -673,74 +709,12 @@ impl Lines {
         Lines {
             line: Line::new(),
             watchers: Line::new(),
+            last_wait: Cell::new(0),
         }
     }
 
     #[inline]
     fn of(&self, watches: bool) -> &Line {
         if watches { &self.watchers } else { &self.line }
-    }
-}
-
-/// How often a side looks again before it waits: more after it paid, less after it did not.
-#[derive(Debug)]
-struct Patience(AtomicU32);
-
-const LOOKS_MAX: u32 = 24;
-/// Never quite none, so that a change for the better is noticed.
-const LOOKS_MIN: u32 = 2;
-
-impl Patience {
-    fn new() -> Patience {
-        Patience(AtomicU32::new(LOOKS_MAX / 2))
-    }
-
-    fn looks(&self) -> u32 {
-        self.0.load(Ordering::Relaxed)
-    }
-}
-
-/// A few looks with growing pauses.
-struct Spin {
-    looks: u32,
-    left: u32,
-    pause: u32,
-}
-
-impl Spin {
-    fn new(looks: u32) -> Spin {
-        Spin {
-            looks,
-            left: looks,
-            pause: 4,
-        }
-    }
-
-    /// Pauses; `false` if it was enough.
-    #[inline]
-    fn again(&mut self) -> bool {
-        if self.left == 0 || sched::has_others_ready() {
-            return false;
-        }
-        self.left -= 1;
-        for _ in 0..self.pause {
-            core::hint::spin_loop();
-        }
-        self.pause = (self.pause * 2).min(32);
-        true
-    }
-
-    fn succeeded(&self, patience: &Patience) {
-        if self.left != self.looks && self.looks < LOOKS_MAX {
-            patience.0.store(self.looks + 1, Ordering::Relaxed);
-        }
-    }
-
-    fn failed(&self, patience: &Patience) {
-        if self.looks > LOOKS_MIN {
-            patience
-                .0
-                .store(self.looks - self.looks / 4 - 1, Ordering::Relaxed);
-        }
     }
 }

@@ -118,6 +118,7 @@ mod models;
 mod receiver;
 mod select;
 mod sender;
+mod spin;
 mod store;
 mod timed;
 mod token;

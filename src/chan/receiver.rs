@@ -374,6 +374,22 @@ impl<T> SelectHandle for Receiver<T> {
         }
     }
 
+    fn is_worth_a_look(&self) -> bool {
+        match &self.flavor {
+            ReceiverFlavor::Buffered(channel) => channel.is_worth_a_look(Side::Receive),
+            ReceiverFlavor::Zero(channel) => channel.is_worth_a_look(Side::Receive),
+            ReceiverFlavor::At(_) | ReceiverFlavor::Tick(_) | ReceiverFlavor::Never => false,
+        }
+    }
+
+    fn depth(&self) -> usize {
+        match &self.flavor {
+            ReceiverFlavor::Buffered(channel) => channel.depth(Side::Receive),
+            ReceiverFlavor::Zero(channel) => channel.depth(Side::Receive),
+            ReceiverFlavor::At(_) | ReceiverFlavor::Tick(_) | ReceiverFlavor::Never => 0,
+        }
+    }
+
     fn stamp(&self) -> usize {
         match &self.flavor {
             ReceiverFlavor::Buffered(channel) => channel.stamp(Side::Receive),

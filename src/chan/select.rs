@@ -28,6 +28,8 @@ use super::error::{
 use super::line::{Entry, Offer};
 use super::receiver::Receiver;
 use super::sender::Sender;
+#[cfg(not(urgo_loom))]
+use super::spin::{Patience, Spin};
 use super::token::Token;
 use crate::park::{CASE_FIRST, Outcome, WaitReason, Waiter};
 use crate::sched;
@@ -59,6 +61,10 @@ pub(super) trait SelectHandle {
     fn deadline(&self) -> u64 {
         sched::NEVER
     }
+    /// Whether somebody on another CPU may make it ready at this moment, so that looking again may pay.
+    fn is_worth_a_look(&self) -> bool;
+    /// How many values or places there are, about.
+    fn depth(&self) -> usize;
     /// Another number whenever it has become ready since.
     fn stamp(&self) -> usize;
     /// Enters the line. The entry offers `token`.
@@ -213,6 +219,9 @@ fn choose(
             deadline = 0;
             continue;
         }
+        if let Some(at) = look_again(cases, &order, token) {
+            return Some(at);
+        }
         match wait_to_choose(cases, deadline, &order, token) {
             Waited::Chosen(at) => return Some(at),
             Waited::Again => {}
@@ -220,6 +229,39 @@ fn choose(
             Waited::TimedOut => deadline = 0,
         }
     }
+}
+
+/// A few more looks before waiting, where that is likely to pay (see `spin`).
+#[cfg(urgo_loom)]
+fn look_again(_: &[Case<'_>], _: &Order, _: &mut Token) -> Option<usize> {
+    None
+}
+
+/// A few more looks before waiting, where that is likely to pay (see `spin`).
+#[cfg(not(urgo_loom))]
+#[inline]
+fn look_again(cases: &[Case<'_>], order: &Order, token: &mut Token) -> Option<usize> {
+    std::thread_local! {
+        /// Selects have no place of their own to remember what they have learnt, so each thread has one for all.
+        static PATIENCE: Patience = const { Patience::new() };
+    }
+    if !cases.iter().any(|case| case.0.is_worth_a_look()) {
+        return None;
+    }
+    PATIENCE.with(|patience| {
+        let mut spin = Spin::new(patience, true);
+        while spin.again() {
+            let found = (0..cases.len())
+                .map(|turn| order.again(turn))
+                .find(|&at| cases[at].0.attempt(token));
+            if let Some(at) = found {
+                spin.succeeded(cases[at].0.depth() + 1);
+                return Some(at);
+            }
+        }
+        spin.failed();
+        None
+    })
 }
 
 /// Changes whenever a case that was not ready becomes so. If it is the same before and after a pass that found nothing, then

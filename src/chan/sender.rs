@@ -299,6 +299,14 @@ impl<T> SelectHandle for Sender<T> {
         on_channel!(self, channel => channel.attempt(Side::Send, token))
     }
 
+    fn is_worth_a_look(&self) -> bool {
+        on_channel!(self, channel => channel.is_worth_a_look(Side::Send))
+    }
+
+    fn depth(&self) -> usize {
+        on_channel!(self, channel => channel.depth(Side::Send))
+    }
+
     fn stamp(&self) -> usize {
         on_channel!(self, channel => channel.stamp(Side::Send))
     }

@@ -448,6 +448,15 @@ impl<T> Zero<T> {
         }
     }
 
+    /// Whether the other side may be at work on another CPU.
+    pub(super) fn is_worth_a_look(&self, _side: Side) -> bool {
+        self.lock.is_used_elsewhere(sched::thread_token())
+    }
+
+    pub(super) fn depth(&self, _side: Side) -> usize {
+        0
+    }
+
     /// For a select: enters the line, or pairs at once.
     pub(super) fn register(&self, side: Side, entry: &Entry, token: *mut Token) -> Registered {
         let here = sched::here();

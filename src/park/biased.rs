@@ -251,9 +251,10 @@ impl BiasedLock {
     }
 
     /// For a waiter that has announced itself: what it looks at next was published before, or its publisher, who holds this
-    /// lock while publishing, will see the announcement. `me` is the caller's token.
+    /// lock while publishing, will see the announcement. `me` is the caller's token; `is_frequent` says that it happens so
+    /// often that a bias does more harm here than good there.
     #[inline]
-    pub(crate) fn barrier_against(&self, me: Token) {
+    pub(crate) fn barrier_against(&self, me: Token, is_frequent: bool) {
         // Pairs with the heavy barrier in `revoke`.
         light_barrier();
         if me.0.is_some() && self.owner.load(Ordering::Relaxed) == me.address() {
@@ -265,7 +266,15 @@ impl BiasedLock {
         fence(Ordering::SeqCst);
         // BL4, pairs with the release in `revoke`.
         let owner = self.owner.load(Ordering::Acquire);
-        if !owner.is_null() && owner != me.address() {
+        if owner.is_null() {
+            return;
+        }
+        if is_frequent {
+            // Takes the bias away; what the owner has published we have seen then (BL2), and from now on it uses fences.
+            self.lock(Token::NOBODY).unlock();
+            // Pairs with the fence in `Held::barrier`.
+            fence(Ordering::SeqCst);
+        } else {
             // Pairs with the light barrier in `Held::barrier`.
             heavy_barrier();
         }
@@ -298,32 +307,38 @@ impl Held<'_> {
 }
 
 /// Spinning, then letting others have the CPU, then sleeping: the holder may have been preempted, even by us.
+///
+/// The pauses are long against what is done under the lock: whoever has it takes it again several times meanwhile, from its own
+/// cache, and a look at it costs it a transfer of the line.
 struct Patience {
     #[cfg(not(urgo_loom))]
-    backoff: crossbeam_utils::Backoff,
-    #[cfg(not(urgo_loom))]
-    yields: u32,
+    waits: u32,
 }
+
+#[cfg(not(urgo_loom))]
+const PAUSE_FIRST: u32 = 16;
+#[cfg(not(urgo_loom))]
+const PAUSE_MAX: u32 = 128;
 
 impl Patience {
     fn new() -> Patience {
         Patience {
             #[cfg(not(urgo_loom))]
-            backoff: crossbeam_utils::Backoff::new(),
-            #[cfg(not(urgo_loom))]
-            yields: 0,
+            waits: 0,
         }
     }
 
     #[cfg(not(urgo_loom))]
     fn wait(&mut self) {
-        if !self.backoff.is_completed() {
-            self.backoff.snooze();
-        } else if self.yields < 64 {
-            self.yields += 1;
-            std::thread::yield_now();
-        } else {
-            std::thread::sleep(core::time::Duration::from_micros(50));
+        self.waits += 1;
+        match self.waits {
+            1..=16 => {
+                for _ in 0..(PAUSE_FIRST << (self.waits - 1).min(8)).min(PAUSE_MAX) {
+                    core::hint::spin_loop();
+                }
+            }
+            17..=80 => std::thread::yield_now(),
+            _ => std::thread::sleep(core::time::Duration::from_micros(50)),
         }
     }
 
@@ -412,7 +427,7 @@ mod tests {
                 })
             };
             shared.2.store(1, Ordering::Relaxed);
-            shared.0.barrier_against(token(1));
+            shared.0.barrier_against(token(1), false);
             let saw_value = shared.1.load(Ordering::Relaxed);
             let saw_waiter = publisher.join().unwrap();
             assert!(saw_waiter == 1 || saw_value == 1);
@@ -451,7 +466,17 @@ mod tests {
     /// away: they do not miss each other.
     #[test]
     fn loom_biased_lock_orders_handshakes() {
-        loom::model(|| {
+        handshakes_while_the_bias_goes(false);
+    }
+
+    /// The same, and the waiter would rather take the bias away than call for a barrier.
+    #[test]
+    fn loom_biased_lock_orders_frequent_handshakes() {
+        handshakes_while_the_bias_goes(true);
+    }
+
+    fn handshakes_while_the_bias_goes(is_frequent: bool) {
+        loom::model(move || {
             let shared = Arc::new((BiasedLock::new(), AtomicU32::new(0), AtomicU32::new(0)));
             shared.0.lock(token(1)).unlock();
             let third = {
@@ -462,7 +487,7 @@ mod tests {
                 let shared = shared.clone();
                 loom::thread::spawn(move || {
                     shared.2.store(1, Ordering::Relaxed);
-                    shared.0.barrier_against(token(2));
+                    shared.0.barrier_against(token(2), is_frequent);
                     shared.1.load(Ordering::Relaxed)
                 })
             };

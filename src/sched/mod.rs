@@ -81,7 +81,7 @@ mod exports {
     pub(crate) use super::wait::{
         Here, NEVER, choose, has_others_ready, here, new_parked_waiter, new_waiter, now_ns,
         on_goroutine, settle, thread_token, uncancellable, unwind_if_cancelled, wait, wait_parked,
-        wait_uncancellable,
+        wait_uncancellable, yield_now,
     };
     pub(crate) use super::worker::{current, worker};
 }

@@ -137,6 +137,14 @@ pub(crate) fn has_others_ready() -> bool {
     })
 }
 
+/// Lets the other goroutines of the caller's worker have a turn; on a plain thread, other threads.
+pub(crate) fn yield_now() {
+    match worker().zip(current()) {
+        Some((worker, g)) => worker.yield_now(g),
+        None => std::thread::yield_now(),
+    }
+}
+
 /// A number below `n` (not 0) from the choice seam: what the program leaves open.
 #[inline]
 pub(crate) fn choose(n: usize) -> usize {

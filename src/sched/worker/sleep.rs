@@ -126,8 +126,11 @@ impl Worker {
 
     /// Looks for fresh goroutines of others. `true` if something is there to run.
     pub(super) fn search(&self) -> bool {
-        if self.victims.is_empty() || !self.shared.idle.start_search() {
+        if self.victims.is_empty() {
             return false;
+        }
+        if !self.shared.idle.start_search() {
+            return self.linger();
         }
         let until = self.shared.clock.ticks().saturating_add(self.spin);
         loop {
@@ -145,6 +148,23 @@ impl Worker {
             {
                 // We fall asleep next, and look at everything behind that protocol's fence.
                 self.shared.idle.end_search();
+                return false;
+            }
+            core::hint::spin_loop();
+        }
+    }
+
+    /// Another worker searches: waits as long for what comes to this one alone, since of two goroutines that talk across
+    /// workers the one is still leaving its search when the other has nothing to do.
+    fn linger(&self) -> bool {
+        let until = self.shared.clock.ticks().saturating_add(self.spin);
+        loop {
+            if !self.remote.inbox.is_empty() || self.with_driver(|driver| driver.cq_ready()) {
+                return true;
+            }
+            if self.with_driver(|driver| driver.has_work_flag())
+                || self.shared.clock.ticks() >= until
+            {
                 return false;
             }
             core::hint::spin_loop();
