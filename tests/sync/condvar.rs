@@ -290,9 +290,8 @@ fn condvar_notifications_are_not_lost_on_those_whose_time_was_up() {
                         while !over.load(Ordering::Relaxed) {
                             let timeout = Duration::from_micros(random.below(150));
                             let mut value = pair.value.lock();
-                            if *value > 0 {
-                                *value -= 1;
-                            } else if pair.changed.wait_for(&mut value, timeout).timed_out() {
+                            let waits = *value == 0;
+                            if waits && pair.changed.wait_for(&mut value, timeout).timed_out() {
                                 late.fetch_add(1, Ordering::Relaxed);
                             } else if *value > 0 {
                                 *value -= 1;
