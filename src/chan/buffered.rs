@@ -246,7 +246,9 @@ impl<T> Buffered<T> {
         side.head.store(head.wrapping_add(1), Ordering::Release);
         if self.capacity == usize::MAX {
             // Nobody ever waits for room.
+            let retired = self.store.take_retired();
             held.unlock();
+            drop(retired);
             return Ok(value);
         }
         // CH4, pairs with `barrier_against` in `wait`.

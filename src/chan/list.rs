@@ -39,6 +39,8 @@ const LARGE_BYTES: usize = 256 * 1024;
 /// Queued values, and queued bytes, from which on blocks are large.
 const DEEP: usize = 1024;
 const DEEP_BYTES: usize = 64 * 1024;
+/// Values after which the reader says how far it is.
+const TAKEN_EVERY: usize = 256;
 
 /// See the module.
 #[derive(Debug)]
@@ -50,6 +52,8 @@ pub(super) struct List<T> {
     origin: Cell<*mut Block<T>>,
     /// A small block that the reader has left and the writer may use again.
     spare: AtomicPtr<Block<T>>,
+    /// Reader's: a block to be freed.
+    retired: Cell<*mut Block<T>>,
     /// The position up to which the reader has certainly read.
     taken: AtomicUsize,
     _values: PhantomData<T>,
@@ -179,6 +183,7 @@ impl<T> List<T> {
             read: CachePadded::new(Cursor::new()),
             origin: Cell::new(ptr::null_mut()),
             spare: AtomicPtr::new(ptr::null_mut()),
+            retired: Cell::new(ptr::null_mut()),
             taken: AtomicUsize::new(0),
             _values: PhantomData,
         }
@@ -235,17 +240,19 @@ impl<T> List<T> {
     #[inline(always)]
     pub(super) unsafe fn read(&self, at: usize) -> T {
         if self.read.slot.get() == self.read.end.get() {
-            self.advance(at);
+            self.advance();
         }
         let slot = self.read.slot.get();
         self.read.slot.set(slot + 1);
+        if slot.is_multiple_of(TAKEN_EVERY) {
+            self.taken.store(at, Ordering::Relaxed);
+        }
         // SAFETY: position `at` was written, so the block has this slot and a value in it.
         unsafe { Block::slot(self.read.block.get(), slot).read() }
     }
 
     #[cold]
-    fn advance(&self, at: usize) {
-        self.taken.store(at, Ordering::Relaxed);
+    fn advance(&self) {
         let left = self.read.block.get();
         // SAFETY: null, or the reader's block; its successor was linked before the position that is now read.
         let next = match unsafe { left.as_ref() } {
@@ -258,7 +265,7 @@ impl<T> List<T> {
         }
     }
 
-    /// A block that was read: to the writer if it is small and it has no spare, else back to where it is from.
+    /// A block that was read: to the writer if it is small and it has no spare, else to whoever takes what is retired.
     fn leave(&self, block: *mut Block<T>) {
         // SAFETY: the writer has left it before us.
         let other = if unsafe { (*block).mapping.is_some() } {
@@ -267,10 +274,28 @@ impl<T> List<T> {
             // ST1, pairs with the exchange in `spare_or_new`.
             self.spare.swap(block, Ordering::AcqRel)
         };
-        if !other.is_null() {
-            // SAFETY: neither a spare block nor one that both sides have left is used by anybody.
-            unsafe { Block::free(other) };
+        debug_assert!(self.retired.get().is_null(), "taken after every read");
+        self.retired.set(other);
+    }
+
+    /// Reader only, after each [`read`](Self::read): a block that is to be freed when the lock has been let go.
+    #[inline(always)]
+    pub(super) fn take_retired(&self) -> Option<Retired<T>> {
+        if self.retired.get().is_null() {
+            return None;
         }
+        Some(Retired(self.retired.replace(ptr::null_mut())))
+    }
+}
+
+/// A block that nobody uses any more; freed when it goes, perhaps by a call into the kernel.
+pub(super) struct Retired<T>(*mut Block<T>);
+
+impl<T> Drop for Retired<T> {
+    #[cold]
+    fn drop(&mut self) {
+        // SAFETY: neither a former spare block nor one that both sides have left is used by anybody.
+        unsafe { Block::free(self.0) };
     }
 }
 

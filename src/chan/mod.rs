@@ -38,7 +38,7 @@
 //! | [`unbounded`] | never | while nothing is queued |
 //! | [`oneshot`] | never; there is only one | until it has come |
 //! | [`after`], [`at`], [`tick`] | | until the time of the next message |
-//! | [`never`] | | always |
+//! | [`never()`] | | always |
 //!
 //! To block means that the calling goroutine waits and its worker runs others; a plain thread sleeps. The `try_` forms
 //! block nothing, the `_timeout` and `_deadline` forms no longer than they say. [`select!`](crate::select!) and [`Select`]
@@ -56,7 +56,7 @@
 //! | the last receiver is dropped | fail | is dropped | |
 //!
 //! A send that fails gives its message back. Nothing panics: what is a panic in Go (a send on a closed channel, a second
-//! close) is an error or a `false` here. Go's nil channel is [`never`]. A message that was sent and not received is
+//! close) is an error or a `false` here. Go's nil channel is [`never()`]. A message that was sent and not received is
 //! dropped exactly once, at the latest with the channel.
 //!
 //! # Ordering

@@ -72,7 +72,7 @@ fn loom_rendezvous_close_tells_the_one_who_waits() {
 
 #[test]
 fn loom_select_commit_takes_one_and_leaves_the_other() {
-    model_of_three(|| {
+    model(|| {
         let (s1, r1) = bounded::<u32>(0);
         let (s2, r2) = bounded::<u32>(0);
         let first = thread::spawn(move || s1.send_deadline(1, some_time()).is_ok());
@@ -154,7 +154,7 @@ fn loom_buffered_wakes_who_waits_for_room_and_for_values() {
 
 #[test]
 fn loom_buffered_wake_is_not_lost_with_a_waiter_that_gives_up() {
-    model_of_three(|| {
+    model(|| {
         let (s, r) = unbounded::<u32>();
         let r2 = r.clone();
         let impatient = thread::spawn(move || match r2.recv_deadline(some_time()) {

@@ -10,7 +10,7 @@
 
 #![allow(unsafe_code)]
 
-use super::list::List;
+use super::list::{List, Retired};
 use core::cell::UnsafeCell;
 use core::mem::MaybeUninit;
 
@@ -73,6 +73,15 @@ impl<T> Store<T> {
             }
             // SAFETY: the caller's promise.
             Store::List(list) => unsafe { list.read(at) },
+        }
+    }
+
+    /// Reader only, after each read: what is to be freed when the lock has been let go.
+    #[inline(always)]
+    pub(super) fn take_retired(&self) -> Option<Retired<T>> {
+        match self {
+            Store::Ring(_) => None,
+            Store::List(list) => list.take_retired(),
         }
     }
 }

@@ -24,7 +24,7 @@
 //!
 //! | tag | store side | load side | publishes |
 //! |---|---|---|---|
-//! | ZE1 | `arrivals`, release | `arrivals`, acquire | that the lines or `is_closed` have changed |
+//! | ZE1 | an arrival is counted, release | `stamp`, acquire | that the lines or `is_closed` have changed |
 //!
 //! Everything else is ordered by the lock, and values by the wait word's exchange (`park::word`).
 //!
@@ -55,8 +55,9 @@ pub(super) struct Zero<T> {
     is_closed: Cell<bool>,
     senders: Line,
     receivers: Line,
-    /// How many have entered the two lines so far, and the closing; for looking without the lock.
-    arrivals: AtomicUsize,
+    /// How many have entered the two lines so far, senders and receivers, the closing included; for looking without the lock.
+    sender_arrivals: AtomicUsize,
+    receiver_arrivals: AtomicUsize,
     /// Selects that only want to hear that somebody waits on the other side.
     send_watchers: Line,
     receive_watchers: Line,
@@ -82,7 +83,8 @@ impl<T> Zero<T> {
             is_closed: Cell::new(false),
             senders: Line::new(),
             receivers: Line::new(),
-            arrivals: AtomicUsize::new(0),
+            sender_arrivals: AtomicUsize::new(0),
+            receiver_arrivals: AtomicUsize::new(0),
             send_watchers: Line::new(),
             receive_watchers: Line::new(),
             _values: PhantomData,
@@ -287,7 +289,11 @@ impl<T> Zero<T> {
         };
         // SAFETY: the lock is held; the caller waits, and leaves unless it was claimed.
         unsafe { own_line.push(entry) };
-        self.count_arrival();
+        self.count_arrival(if ptr::eq(own_line, &self.senders) {
+            Side::Send
+        } else {
+            Side::Receive
+        });
         let is_watched = !self.watchers_of(own_line).is_empty();
         held.unlock();
         if is_watched {
@@ -296,18 +302,30 @@ impl<T> Zero<T> {
         Met::Nobody
     }
 
-    /// Lock held.
-    #[inline]
-    fn count_arrival(&self) {
-        let arrivals = self.arrivals.load(Ordering::Relaxed).wrapping_add(1);
-        // ZE1, pairs with the load in `stamp`.
-        self.arrivals.store(arrivals, Ordering::Release);
+    fn arrivals(&self, side: Side) -> &AtomicUsize {
+        match side {
+            Side::Send => &self.sender_arrivals,
+            Side::Receive => &self.receiver_arrivals,
+        }
     }
 
-    /// Changes when somebody comes whom a select could meet.
-    pub(super) fn stamp(&self, _side: Side) -> usize {
+    /// Lock held.
+    #[inline]
+    fn count_arrival(&self, side: Side) {
+        let arrivals = self.arrivals(side);
+        let number = arrivals.load(Ordering::Relaxed).wrapping_add(1);
+        // ZE1, pairs with the load in `stamp`.
+        arrivals.store(number, Ordering::Release);
+    }
+
+    /// Changes when somebody comes whom a select of this side could meet.
+    pub(super) fn stamp(&self, side: Side) -> usize {
+        let other = match side {
+            Side::Send => Side::Receive,
+            Side::Receive => Side::Send,
+        };
         // ZE1, pairs with the store in `count_arrival`.
-        self.arrivals.load(Ordering::Acquire)
+        self.arrivals(other).load(Ordering::Acquire)
     }
 
     /// Those who want to hear that somebody has entered `line`.
@@ -349,7 +367,8 @@ impl<T> Zero<T> {
         let here = sched::here();
         let held = self.lock.lock(here.token());
         let was_closed = self.is_closed.replace(true);
-        self.count_arrival();
+        self.count_arrival(Side::Send);
+        self.count_arrival(Side::Receive);
         held.unlock();
         for line in [
             &self.senders,
@@ -470,7 +489,7 @@ impl<T> Zero<T> {
         if !unsafe { others.has_other_than(entry.waiter()) } {
             // SAFETY: the lock is held; the select leaves before the entry goes, unless it was claimed.
             unsafe { own.push(entry) };
-            self.count_arrival();
+            self.count_arrival(side);
             let is_watched = !self.watchers_of(own).is_empty();
             held.unlock();
             if is_watched {

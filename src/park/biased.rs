@@ -5,7 +5,8 @@
 //! stores. Any other thread takes the bias away first, which costs a process-wide barrier, and the lock is a common spin lock
 //! until somebody has earned it anew; each loss makes that eight times as long.
 //!
-//! Held for some nanoseconds only: no user code, no switch of stacks, no call into the kernel while it is held.
+//! Held for some nanoseconds only: no user code and no switch of stacks while it is held, and no call into the kernel but the
+//! allocator's, where a queue grows.
 //!
 //! # State
 //!

@@ -27,7 +27,7 @@ use super::shared::Shared;
 use super::worker::Worker;
 use crate::atomic::{AtomicU32, AtomicUsize, Ordering, fence};
 use crate::goroutine::{Goroutine, Status, Waiting};
-use crate::park::WaitReason;
+use crate::park::{Outcome, WaitReason};
 use core::ptr::NonNull;
 use std::sync::OnceLock;
 
@@ -202,6 +202,23 @@ impl Worker {
         }
     }
 
+    /// Whether the wait of a cancelled goroutine cannot be cut short: it is one that must not be, or somebody has claimed the
+    /// goroutine and not let it go yet (a select that still makes its message). Whom a waker has let go is in a queue here, and
+    /// will run.
+    fn waits_regardless(&self, g: &Goroutine) -> bool {
+        match g.waiting.get() {
+            Waiting::No => true,
+            Waiting::Word(waiter) => {
+                // SAFETY: `waiting` names a waiter only while the goroutine is suspended in it.
+                let outcome = unsafe { &*waiter }.outcome();
+                !matches!(outcome, None | Some(Outcome::Cancelled))
+                    && self.run_queue.is_empty()
+                    && self.remote.inbox.is_empty()
+            }
+            Waiting::Operation(_) => false,
+        }
+    }
+
     fn cancel_in_order(&self, list: &[Entry]) {
         let cursor = &self.shared.stop.cursor;
         loop {
@@ -219,7 +236,7 @@ impl Worker {
                     self.cancel(g);
                 }
                 let waits = g.wait_reason() != WaitReason::None;
-                if !(waits && matches!(g.waiting.get(), Waiting::No)) {
+                if !(waits && self.waits_regardless(g)) {
                     return;
                 }
             }

@@ -420,7 +420,7 @@ fn a_select_may_have_hundreds_of_operations() {
 #[test]
 fn selects_that_both_send_and_receive_on_many_channels_conserve_the_values() {
     everywhere(|ground| {
-        let channels: Vec<(Sender<u64>, Receiver<u64>)> = (0..3).map(|i| bounded(i)).collect();
+        let channels: Vec<(Sender<u64>, Receiver<u64>)> = (0..3).map(bounded).collect();
         let sum = Arc::new(AtomicUsize::new(0));
         let rounds = ground.rounds(600);
         let mut crew = Crew::new();

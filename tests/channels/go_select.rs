@@ -467,7 +467,7 @@ fn arms_take_any_expression() {
                 sent.expect("it is there");
                 1
             }
-            recv({ let nil = never::<u8>(); nil }) -> _ => 2,
+            recv({ never::<u8>() }) -> _ => 2,
             default(time()) => 3,
         };
         assert_eq!((picked, times.get()), (1, 1));

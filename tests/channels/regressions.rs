@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use urgo::chan::{RecvError, Select, SendError, Sender, bounded, oneshot};
+use urgo::chan::{RecvError, Select, SendError, Sender, bounded, never, oneshot};
 
 use crate::grounds::{everywhere, spawn};
 
@@ -73,4 +73,26 @@ fn messages_may_be_aligned_more_than_a_block_is_long() {
     struct Aligned;
     let send: fn(&Sender<Aligned>, Aligned) -> Result<(), SendError<Aligned>> = Sender::send;
     assert_ne!(send as usize, 0);
+}
+
+/// A select has claimed a receiver and makes its message for ever. At the end of the runtime the receiver, which is older, cannot
+/// be unwound before the select has been.
+#[test]
+fn a_runtime_ends_while_a_select_makes_its_message() {
+    for workers in [1, 2] {
+        crate::support::runtime(workers).run(|| {
+            let (s, r) = bounded::<i32>(0);
+            let (claimed, is_claimed) = bounded(1);
+            urgo::spawn(move || r.recv());
+            urgo::spawn(move || {
+                urgo::select! {
+                    send(s, {
+                        claimed.send(()).unwrap();
+                        never::<i32>().recv().unwrap()
+                    }) -> _ => unreachable!("there is no message"),
+                }
+            });
+            is_claimed.recv().unwrap();
+        });
+    }
 }

@@ -393,9 +393,7 @@ fn a_stream_through_a_channel_does_not_starve_a_hundred_others() {
 fn wait_for_memory(what: &str, base: usize, peak: usize) {
     // Of what came on top, three quarters go again.
     let limit = base + (peak - base) / 4;
-    wait_until(what, || {
-        resident_bytes().unwrap() <= limit
-    });
+    wait_until(what, || resident_bytes().unwrap() <= limit);
     println!(
         "\nnote: {what}: {} KiB at first, {} at the peak, {} after",
         base >> 10,

@@ -126,7 +126,8 @@ fn time_beyond_the_clock_never_comes() {
         ] {
             assert_eq!(r.try_recv(), Err(TryRecvError::Empty));
             assert_eq!(r.recv_timeout(MOMENT), Err(RecvTimeoutError::Timeout));
-            assert!(r.is_empty() && r.len() == 0);
+            assert!(r.is_empty());
+            assert_eq!(r.len(), 0);
         }
     });
 }

@@ -245,7 +245,8 @@ fn counts_stay_within_bounds_while_the_channel_is_used() {
             });
         }
         crew.join();
-        assert!(s.is_empty() && r.is_empty() && !s.is_full() && s.len() == 0);
+        assert!(s.is_empty() && r.is_empty() && !s.is_full());
+        assert_eq!(s.len(), 0);
     });
 }
 
