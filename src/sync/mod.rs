@@ -4,7 +4,7 @@
 //!
 //! All of them can be `static`s, need no runtime, and may be shared by goroutines of several runtimes and plain threads.
 //! Waiting blocks the calling goroutine, not its worker, or the calling thread. A goroutine that is cancelled while
-//! it waits unwinds; it takes nothing with it that others wait for.
+//! it waits unwinds (but for locking without a deadline, which is not cut short); it takes nothing with it that others wait for.
 //!
 //! # Words
 //!

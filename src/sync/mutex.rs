@@ -45,11 +45,14 @@ const SPINS_BUSY: u32 = 2;
 ///
 /// # Cancellation
 ///
-/// A cancelled goroutine that would have to wait unwinds instead. If it has been given the mutex, `lock` returns: nothing is lost.
+/// `lock` is not cut short: a cancelled goroutine waits until it has the mutex, and unwinds at its next wait of another kind.
+/// For a guard that let the mutex go for a while (`MutexGuard::unlocked`, `bump`) must have it again, however that ends. A
+/// runtime's end therefore waits for those that hold what its goroutines want. Attempts with a deadline are cut short; one that
+/// was given the mutex returns with it all the same: nothing is lost.
 ///
 /// # Deadlock
 ///
-/// Locking a mutex that the caller holds waits for ever.
+/// Locking a mutex that the caller holds waits for ever, and so does its runtime's end.
 ///
 /// # Ordering
 ///
@@ -109,14 +112,14 @@ pub type MappedMutexGuard<'a, T> = lock_api::MappedMutexGuard<'a, RawMutex, T>;
 ///
 /// ```
 /// use std::sync::Arc;
-/// use urgo::sync::{ArcMutexGuard, Mutex, RawMutex};
+/// use urgo::sync::{ArcMutexGuard, Mutex};
 ///
-/// fn locked(text: &str) -> ArcMutexGuard<RawMutex, String> {
+/// fn locked(text: &str) -> ArcMutexGuard<String> {
 ///     Arc::new(Mutex::new(text.to_owned())).lock_arc()
 /// }
 /// assert_eq!(&*locked("mine"), "mine");
 /// ```
-pub type ArcMutexGuard<R, T> = lock_api::ArcMutexGuard<R, T>;
+pub type ArcMutexGuard<T> = lock_api::ArcMutexGuard<RawMutex, T>;
 
 /// The lock of [`Mutex`], without a value: for generic code over [`lock_api::RawMutex`].
 ///
@@ -144,11 +147,7 @@ impl RawMutex {
         self.word.address()
     }
 
-    #[inline]
-    fn lock_until(&self, deadline: u64) -> bool {
-        self.word.try_lock() || self.lock_slow(deadline)
-    }
-
+    /// Unwinds if the goroutine is cancelled.
     #[cold]
     fn lock_slow(&self, deadline: u64) -> bool {
         loop {
@@ -160,14 +159,21 @@ impl RawMutex {
         }
     }
 
-    /// For a condvar's waiter: takes the mutex again, whatever happens. `was_woken`: as in [`MutexWord::lock_slow`].
+    /// Takes the mutex, whatever happens: for a guard that is there already (a condvar's waiter, `MutexGuard::unlocked`), so
+    /// that unwinding would drop it without the mutex. `was_woken`: as in [`MutexWord::lock_slow`].
+    #[inline]
     pub(super) fn lock_again(&self, was_woken: bool) {
         if was_woken || !self.word.try_lock() {
-            sched::uncancellable(|| {
-                let ended = self.word.lock_slow(was_woken, &mut Blocking::new(NEVER));
-                debug_assert!(matches!(ended, Ended::Woken(_)));
-            });
+            self.lock_regardless(was_woken);
         }
+    }
+
+    #[cold]
+    fn lock_regardless(&self, was_woken: bool) {
+        sched::uncancellable(|| {
+            let ended = self.word.lock_slow(was_woken, &mut Blocking::new(NEVER));
+            debug_assert!(matches!(ended, Ended::Woken(_)));
+        });
     }
 
     #[cold]
@@ -186,7 +192,8 @@ unsafe impl lock_api::RawMutex for RawMutex {
 
     #[inline]
     fn lock(&self) {
-        self.lock_until(NEVER);
+        // Guards call this too, to have again what they let go for a while, and nothing tells us.
+        self.lock_again(false);
     }
 
     #[inline]

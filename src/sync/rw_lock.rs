@@ -45,6 +45,10 @@ pub struct RawRwLock {
 /// A wait blocks the calling goroutine (or plain thread), not its worker. Goroutines of any runtime and plain threads may
 /// share one; it may stand in a static. A guard stays on the thread that took it (which its goroutine never leaves).
 ///
+/// `read`, `write` and `upgradable_read` are not cut short: a cancelled goroutine waits until it has the lock, and unwinds at its
+/// next wait of another kind. For a guard that let the lock go for a while (`unlocked`, `bump`) must have it again, however that
+/// ends. Attempts with a deadline and upgrades are cut short, and take nothing with them.
+///
 /// What was done before a lock was let go of happens before whatever is done after it is taken, unless both were readers.
 ///
 /// ```
@@ -112,6 +116,21 @@ impl RawRwLock {
             || self.permits.take(n, rank, reason, deadline).is_ok()
     }
 
+    /// As [`take`](Self::take) without a deadline, whatever happens: guards call this too, to have again what they let go for a
+    /// while (`RwLockWriteGuard::unlocked`, `bump`), and unwinding would drop them without it.
+    #[inline]
+    fn take_regardless(&self, n: usize, rank: Rank, reason: WaitReason) {
+        if self.permits.try_take_as(n, rank).is_err() && !self.permits.spin(n, rank) {
+            self.wait_regardless(n, rank, reason);
+        }
+    }
+
+    #[cold]
+    fn wait_regardless(&self, n: usize, rank: Rank, reason: WaitReason) {
+        let taken = sched::uncancellable(|| self.permits.take(n, rank, reason, NEVER));
+        debug_assert!(taken.is_ok());
+    }
+
     #[inline]
     fn read(&self, rank: Rank, deadline: u64) -> bool {
         self.take(1, rank, WaitReason::RwLockRead, deadline)
@@ -126,6 +145,7 @@ impl RawRwLock {
         self.take(UPGRADABLE, Rank::Last, WaitReason::RwLockRead, deadline)
     }
 
+    /// Unwinds if the goroutine is cancelled; its guard stays what it was.
     fn upgrade(&self, deadline: u64) -> bool {
         self.take(
             ALL - UPGRADABLE,
@@ -156,8 +176,7 @@ unsafe impl lock_api::RawRwLock for RawRwLock {
 
     #[inline]
     fn lock_shared(&self) {
-        let has = self.read(Rank::Last, NEVER);
-        debug_assert!(has);
+        self.take_regardless(1, Rank::Last, WaitReason::RwLockRead);
     }
 
     #[inline]
@@ -172,8 +191,7 @@ unsafe impl lock_api::RawRwLock for RawRwLock {
 
     #[inline]
     fn lock_exclusive(&self) {
-        let has = self.write(NEVER);
-        debug_assert!(has);
+        self.take_regardless(ALL, Rank::Quick, WaitReason::RwLockWrite);
     }
 
     #[inline]
@@ -240,8 +258,7 @@ unsafe impl lock_api::RawRwLockTimed for RawRwLock {
 // SAFETY: it is refused only while a writer has the lock, which its caller would have to be.
 unsafe impl lock_api::RawRwLockRecursive for RawRwLock {
     fn lock_shared_recursive(&self) {
-        let has = self.read(Rank::Passing, NEVER);
-        debug_assert!(has);
+        self.take_regardless(1, Rank::Passing, WaitReason::RwLockRead);
     }
 
     fn try_lock_shared_recursive(&self) -> bool {
@@ -263,8 +280,7 @@ unsafe impl lock_api::RawRwLockRecursiveTimed for RawRwLock {
 // SAFETY: two upgradable readers want more permits than there are; `upgrade` keeps what it has and adds the rest.
 unsafe impl lock_api::RawRwLockUpgrade for RawRwLock {
     fn lock_upgradable(&self) {
-        let has = self.upgradable(NEVER);
-        debug_assert!(has);
+        self.take_regardless(UPGRADABLE, Rank::Last, WaitReason::RwLockRead);
     }
 
     fn try_lock_upgradable(&self) -> bool {

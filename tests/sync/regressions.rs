@@ -2,8 +2,12 @@
 
 use crate::support::{panic_of, runtime, wait_until};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
-use urgo::sync::{Condvar, Mutex, MutexGuard, Semaphore, futex};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::Duration;
+use urgo::sync::{
+    Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockUpgradableReadGuard,
+    RwLockWriteGuard, Semaphore, futex,
+};
 
 /// A word and locks, one after the other in the same memory.
 #[repr(C, u32)]
@@ -87,4 +91,134 @@ fn semaphore_that_refuses_permits_has_as_many_as_before() {
     }
     semaphore.add_permits(Semaphore::MAX_PERMITS - 1);
     assert_eq!(semaphore.available_permits(), Semaphore::MAX_PERMITS);
+}
+
+/// What a goroutine that lets a lock go for a while and a thread that takes it meanwhile tell each other.
+#[derive(Default)]
+struct Stage {
+    is_held: AtomicBool,
+    is_taken: AtomicBool,
+    is_ending: AtomicBool,
+}
+
+impl Stage {
+    /// The goroutine has the lock; `let_go` is called until the thread has it.
+    fn let_go(&self, mut let_go: impl FnMut()) {
+        self.is_held.store(true, Ordering::Release);
+        while !self.is_taken.load(Ordering::Acquire) {
+            let_go();
+        }
+        // A wait that is cut short.
+        urgo::sleep(Duration::from_secs(3600));
+    }
+
+    /// In the goroutine, without the lock.
+    fn wait_taken(&self) {
+        while !self.is_taken.load(Ordering::Acquire) {
+            std::thread::yield_now();
+        }
+    }
+
+    /// The thread has the lock, until the goroutine has been cancelled.
+    fn keep(&self) {
+        self.is_taken.store(true, Ordering::Release);
+        while !self.is_ending.load(Ordering::Acquire) {
+            std::thread::yield_now();
+        }
+    }
+}
+
+/// A goroutine is cancelled when it wants a lock again that its guard let go, and that a thread has by now: its guard must not
+/// unlock what it has not. `own` is the goroutine's part, `steal` the thread's, which says whether it was alone.
+fn cancelled_while_locking_again(own: fn(&Stage), steal: fn(&Stage) -> bool) {
+    struct Last(Arc<Stage>);
+    impl Drop for Last {
+        fn drop(&mut self) {
+            self.0.is_ending.store(true, Ordering::Release);
+        }
+    }
+    let stage = Arc::new(Stage::default());
+    let thief = runtime(1).run(move || {
+        let theirs = stage.clone();
+        urgo::spawn(move || own(&theirs));
+        // Goroutines are cancelled in the order in which they were spawned.
+        let last = Last(stage.clone());
+        urgo::spawn(move || {
+            let _last = last;
+            urgo::sleep(Duration::from_secs(3600));
+        });
+        let theirs = stage.clone();
+        let thief = std::thread::spawn(move || {
+            wait_until("the goroutine has it", || {
+                theirs.is_held.load(Ordering::Acquire)
+            });
+            steal(&theirs)
+        });
+        wait_until("the thread has it", || {
+            stage.is_taken.load(Ordering::Acquire)
+        });
+        // Let both goroutines come to their waits.
+        urgo::sleep(Duration::from_millis(5));
+        thief
+    });
+    assert!(thief.join().unwrap(), "two had the lock");
+}
+
+#[test]
+fn mutex_guards_lock_again_though_cancelled() {
+    static MUTEX: Mutex<()> = Mutex::new(());
+    let steal = |stage: &Stage| {
+        let _guard = MUTEX.lock();
+        stage.keep();
+        MUTEX.try_lock().is_none()
+    };
+    cancelled_while_locking_again(
+        |stage| {
+            let mut guard = MUTEX.lock();
+            stage.let_go(|| MutexGuard::unlocked(&mut guard, || stage.wait_taken()));
+        },
+        steal,
+    );
+    cancelled_while_locking_again(
+        |stage| {
+            let mut guard = MUTEX.lock();
+            stage.let_go(|| MutexGuard::bump(&mut guard));
+        },
+        steal,
+    );
+    assert!(!MUTEX.is_locked());
+}
+
+#[test]
+fn rw_lock_guards_lock_again_though_cancelled() {
+    static LOCK: RwLock<()> = RwLock::new(());
+    let steal = |stage: &Stage| {
+        let _guard = LOCK.write();
+        stage.keep();
+        LOCK.try_write().is_none() && LOCK.try_read().is_none()
+    };
+    let owns: [fn(&Stage); 4] = [
+        |stage| {
+            let mut guard = LOCK.write();
+            stage.let_go(|| RwLockWriteGuard::unlocked(&mut guard, || stage.wait_taken()));
+        },
+        |stage| {
+            let mut guard = LOCK.read();
+            stage.let_go(|| RwLockReadGuard::unlocked(&mut guard, || stage.wait_taken()));
+        },
+        |stage| {
+            let mut guard = LOCK.upgradable_read();
+            stage.let_go(|| {
+                RwLockUpgradableReadGuard::unlocked(&mut guard, || stage.wait_taken());
+            });
+        },
+        |stage| {
+            let mut guard = LOCK.write();
+            stage.let_go(|| RwLockWriteGuard::bump(&mut guard));
+        },
+    ];
+    for own in owns {
+        cancelled_while_locking_again(own, steal);
+    }
+    assert!(!LOCK.is_locked());
 }

@@ -218,7 +218,9 @@ fn those_behind_a_writer_that_gave_up_move_up() {
     let first = lock.clone().read_arc();
     let thread = runtime(1).run(|| {
         let other = lock.clone();
-        drop(spawn_waiting(move || drop(other.write())));
+        drop(spawn_waiting(move || {
+            drop(other.try_write_for(Duration::MAX))
+        }));
         assert!(lock.try_read().is_none());
         let other = lock.clone();
         let begun = Arc::new(AtomicBool::new(false));
