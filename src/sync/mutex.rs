@@ -43,6 +43,9 @@ const SPINS_BUSY: u32 = 2;
 /// was woken in vain for a millisecond is handed the mutex by whoever unlocks it next; `MutexGuard::unlock_fair` hands
 /// it over at once.
 ///
+/// Only one waiter is woken at a time. It locks when its worker comes to it: while another goroutine keeps that worker busy
+/// without yielding, those that wait behind it wait on, though the mutex may be free.
+///
 /// # Cancellation
 ///
 /// `lock` is not cut short: a cancelled goroutine waits until it has the mutex, and unwinds at its next wait of another kind.

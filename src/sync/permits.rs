@@ -313,14 +313,14 @@ impl<const OVERTAKES: bool> Permits<OVERTAKES> {
         done
     }
 
-    /// Takes a node out whose wait did not end by a delivery, and serves those behind it.
-    fn leave(&self, node: &Node) {
+    /// Takes a node out whose wait did not end by a delivery, and serves those behind it. `starves`: as in `enqueue`.
+    fn leave(&self, node: &Node, starves: bool) {
         let mut locked = self.lot().lock(self.address());
         // SAFETY: nobody requeues waiters for permits.
         // If it was taken out before, whoever did so has gone on to the next.
         let was_in = unsafe { locked.remove(self.address(), node) };
-        if OVERTAKES {
-            // It may have been the one that starved. If another does, that says so again.
+        if OVERTAKES && starves {
+            // If another starves as well, that says so again.
             self.word.fetch_and(!STRICT, Ordering::Relaxed);
         }
         if was_in || OVERTAKES {
@@ -547,11 +547,11 @@ impl<const OVERTAKES: bool> Permits<OVERTAKES> {
                     _ => return Ok(()),
                 },
                 Outcome::TimedOut => {
-                    self.leave(&node);
+                    self.leave(&node, starves);
                     return Err(Refused::TooFew);
                 }
                 Outcome::Cancelled => {
-                    self.leave(&node);
+                    self.leave(&node, starves);
                     sched::unwind_if_cancelled();
                     is_roused = false;
                 }
