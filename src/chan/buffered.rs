@@ -86,6 +86,7 @@ struct ReceiveSide {
     /// `tail` as last seen here.
     seen_tail: Cell<usize>,
     patience: Patience,
+    lag: Lag,
 }
 
 #[derive(Debug)]
@@ -156,6 +157,7 @@ impl<T> Buffered<T> {
                 head: AtomicUsize::new(0),
                 seen_tail: Cell::new(0),
                 patience: Patience::new(),
+                lag: Lag::new(),
             }),
             waiting: CachePadded::new(Waiting {
                 state: AtomicU32::new(0),
@@ -368,6 +370,11 @@ impl<T> Buffered<T> {
             }
             spin.failed();
             let in_time = self.wait(Side::Receive, deadline);
+            if in_time && self.is_worth_a_look(Side::Receive) {
+                self.receive
+                    .lag
+                    .wait((self.capacity / 4).min(32), || self.depth(Side::Receive));
+            }
             match self.pop() {
                 Ok(value) => return Ok(value),
                 Err(TryRecvError::Disconnected) => return Err(RecvTimeoutError::Disconnected),

@@ -28,7 +28,6 @@
 //! | BL1 | `held` 0, release | `held` exchange, acquire | what was done under the lock |
 //! | BL2 | presence 0 or another lock, release | the revoker's wait for it, acquire | what the owner did under the lock |
 //! | BL3 | owner: presence, light barrier, load `owner` | revoker: `owner` REVOKING, heavy barrier, load the presence | store-load: one of them sees the other |
-//! | BL4 | `owner` 0 after BL2, release | `barrier_against`, acquire | what the former owner did under the lock |
 //!
 //! # Why it excludes
 //!
@@ -41,11 +40,17 @@
 //!
 //! # Handshakes across the lock
 //!
-//! Somebody who publishes under this lock and then looks whether anyone waits, and a waiter that announces itself and looks
-//! whether anything was published, need store-load order. The publisher calls [`Held::barrier`]; the waiter
-//! [`barrier_against`](BiasedLock::barrier_against). While the lock is biased to another thread that is the asymmetric pair,
-//! otherwise two full fences. The waiter that reads `owner` as 0 either pairs with the fence of the later publisher (which has
-//! one as long as the lock is not biased, and after it becomes so), or with BL4.
+//! Somebody who publishes under this lock and then, still under it, looks whether anyone waits, and a waiter that announces
+//! itself and looks whether anything was published, need store-load order: one of them must see the other. The publisher calls
+//! [`Held::barrier`], which costs nothing but the compiler's freedom; the waiter pays, in
+//! [`barrier_against`](BiasedLock::barrier_against):
+//!
+//! - If the lock is not biased, it takes it and lets it go. Publishers who were before it have published what it looks at next
+//!   (BL1); those who come after see the announcement, for the same reason.
+//! - If it is biased to its own thread, nothing is to be done: the owner is no other, and whoever takes the bias away
+//!   calls for a heavy barrier first.
+//! - If it is biased to another thread, a heavy barrier makes that thread pass a full one, between its publishing and its look or
+//!   before or after both. It does the same to anybody who publishes without bias meanwhile.
 //!
 //! # Safety
 //!
@@ -53,9 +58,7 @@
 
 #![allow(unsafe_code)]
 
-use crate::atomic::{
-    AtomicPtr, AtomicU32, AtomicUsize, Ordering, fence, heavy_barrier, light_barrier,
-};
+use crate::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering, heavy_barrier, light_barrier};
 use core::ptr;
 
 /// No presence: an address that none can have.
@@ -195,8 +198,6 @@ impl BiasedLock {
             .store(ptr::from_ref(self).addr(), Ordering::Release);
         self.owner
             .store(Token(Some(presence)).address(), Ordering::Relaxed);
-        // Pairs with the fence in `barrier_against`: who has not seen the new owner is seen by it.
-        fence(Ordering::SeqCst);
         // BL1, pairs with the exchange in `lock_unbiased`: whoever takes the bias away sees the presence.
         self.held.store(0, Ordering::Release);
     }
@@ -219,8 +220,7 @@ impl BiasedLock {
         self.earned_at
             .store(earned_at.saturating_mul(8), Ordering::Relaxed);
         self.streak.store(0, Ordering::Relaxed);
-        // BL4, pairs with the load in `barrier_against`.
-        self.owner.store(ptr::null_mut(), Ordering::Release);
+        self.owner.store(ptr::null_mut(), Ordering::Relaxed);
     }
 
     #[cold]
@@ -263,18 +263,10 @@ impl BiasedLock {
             // announcement.
             return;
         }
-        // Pairs with the fences in `Held::barrier` and `adopt`.
-        fence(Ordering::SeqCst);
-        // BL4, pairs with the release in `revoke`.
-        let owner = self.owner.load(Ordering::Acquire);
-        if owner.is_null() {
-            return;
-        }
-        if is_frequent {
-            // Takes the bias away; what the owner has published we have seen then (BL2), and from now on it uses fences.
+        // Relaxed: the lock, or the barrier, puts in order what comes next.
+        if is_frequent || self.owner.load(Ordering::Relaxed).is_null() {
+            // BL1, pairs with every publisher's locking and unlocking; takes a bias away.
             self.lock(Token::NOBODY).unlock();
-            // Pairs with the fence in `Held::barrier`.
-            fence(Ordering::SeqCst);
         } else {
             // Pairs with the light barrier in `Held::barrier`.
             heavy_barrier();
@@ -283,16 +275,11 @@ impl BiasedLock {
 }
 
 impl Held<'_> {
-    /// For a publisher, between publishing and looking for waiters, before or after the unlocking.
+    /// For a publisher, between publishing and looking for waiters; both under the lock.
     #[inline(always)]
     pub(crate) fn barrier(&self) {
-        if self.presence.is_some() {
-            // Pairs with the heavy barrier in `barrier_against`.
-            light_barrier();
-        } else {
-            // Pairs with the fence in `barrier_against`.
-            fence(Ordering::SeqCst);
-        }
+        // Pairs with the heavy barrier in `barrier_against`.
+        light_barrier();
     }
 
     #[inline(always)]
@@ -317,7 +304,7 @@ struct Patience {
 }
 
 #[cfg(not(urgo_loom))]
-const PAUSE_FIRST: u32 = 16;
+const PAUSE_FIRST: u32 = 32;
 #[cfg(not(urgo_loom))]
 const PAUSE_MAX: u32 = 128;
 
@@ -468,6 +455,29 @@ mod tests {
     #[test]
     fn loom_biased_lock_orders_handshakes() {
         handshakes_while_the_bias_goes(false);
+    }
+
+    /// Where nothing is biased the lock alone puts publisher and waiter in order, without any barrier.
+    #[test]
+    fn loom_biased_lock_orders_handshakes_by_itself() {
+        loom::model(|| {
+            let shared = Arc::new((BiasedLock::new(), AtomicU32::new(0), AtomicU32::new(0)));
+            let publisher = {
+                let shared = shared.clone();
+                loom::thread::spawn(move || {
+                    let held = shared.0.lock(Token::NOBODY);
+                    shared.1.store(1, Ordering::Relaxed);
+                    let saw_waiter = shared.2.load(Ordering::Relaxed);
+                    held.unlock();
+                    saw_waiter
+                })
+            };
+            shared.2.store(1, Ordering::Relaxed);
+            shared.0.barrier_against(Token::NOBODY, false);
+            let saw_value = shared.1.load(Ordering::Relaxed);
+            let saw_waiter = publisher.join().unwrap();
+            assert!(saw_waiter == 1 || saw_value == 1);
+        });
     }
 
     /// The same, and the waiter would rather take the bias away than call for a barrier.
