@@ -156,7 +156,7 @@ impl Line {
     /// # Safety
     ///
     /// The channel's lock is held. The entry is good until the wake is settled.
-    #[inline]
+    #[inline(always)]
     pub(super) unsafe fn claim<'a>(
         &self,
         but: *const Waiter,

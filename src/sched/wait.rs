@@ -230,7 +230,7 @@ fn wait_parked_goroutine(
     waiter.outcome().expect("the wait is over")
 }
 
-#[inline]
+#[inline(always)]
 fn leave_parked(
     worker: &Worker,
     g: &Goroutine,
