@@ -73,7 +73,6 @@ pub mod go;
 mod goroutine;
 #[cfg(not(urgo_loom))]
 mod io;
-#[cfg(not(urgo_loom))]
 mod limits;
 #[cfg(not(urgo_loom))]
 pub mod net;

@@ -41,6 +41,10 @@ pub(crate) const LOOK_AGE_US: u64 = 500;
 pub(crate) const DIRECT_TICKS: u32 = 16;
 /// Consecutive dispatches from the next slot before its goroutine goes to the end of the run queue.
 pub(crate) const NEXT_BUDGET: u32 = 16;
+/// Operations on channels that a worker's goroutines may do without waiting before the others have a turn, where each is counted;
+/// and messages through one side of a queue, where only every so manieth is looked at (a power of two).
+pub(crate) const READY_TURNS: u32 = 64;
+pub(crate) const READY_MESSAGES: usize = 1024;
 /// Fresh goroutines that start in a row before the run queue is looked at again.
 pub(crate) const FRESH_BATCH: u32 = 8;
 /// Waiting submission entries from which on a worker without work submits once more before it thinks of sleeping.
@@ -67,6 +71,7 @@ pub(crate) const BLOCKING_IDLE_SECS: u64 = 10;
 /// Connections a listener lets the kernel queue; the kernel clamps it to `net.core.somaxconn`.
 pub(crate) const LISTEN_BACKLOG: i32 = 4096;
 
+const _: () = assert!(READY_MESSAGES.is_power_of_two());
 const _: () = assert!(STACK_BYTES_MIN.is_power_of_two() && STACK_BYTES_MAX.is_power_of_two());
 const _: () =
     assert!(STACK_BYTES_DEFAULT >= STACK_BYTES_MIN && STACK_BYTES_DEFAULT <= STACK_BYTES_MAX);

@@ -14,7 +14,8 @@
 //!
 //! Before it enters the line a waiter whose worker has nothing else to do, and whose other side runs on another thread, looks
 //! again a few times with growing pauses. The pauses let the other side do several values in a row, each of which would
-//! otherwise cost both CPUs a transfer of the same cache lines.
+//! otherwise cost both CPUs a transfer of the same cache lines. For the same reason one that was woken by another thread lets some
+//! room, or some values, gather before it goes on, if it has learnt that this pays (`spin`).
 //!
 //! # State
 //!
@@ -45,6 +46,7 @@ use super::spin::{Lag, Patience, Spin};
 use super::store::Store;
 use super::token::{Claim, Token};
 use crate::atomic::{AtomicU32, AtomicUsize, Ordering};
+use crate::limits::READY_MESSAGES;
 use crate::park::{BiasedLock, Outcome, WaitReason};
 use crate::sched;
 use core::cell::Cell;
@@ -188,13 +190,16 @@ impl<T> Buffered<T> {
             return Err((value, Refused::Full));
         }
         self.publish(side, value);
-        // CH4, pairs with `barrier_against` in `wait`.
+        // CH4, pairs with `barrier_against` in `enter`.
         held.barrier();
-        let is_awaited = self.waiting.receivers.load(Ordering::Relaxed) != 0;
+        let is_awaited = self.waiting.receivers.load(Ordering::Relaxed) != 0
+            // Those whose place was promised to a select that has thought better of it. They look under this lock.
+            || self.is_oneshot && self.waiting.senders.load(Ordering::Relaxed) != 0;
         held.unlock();
         if is_awaited {
             self.wake(Side::Receive);
         }
+        self.give_turn_at(side.tail.load(Ordering::Relaxed));
         Ok(())
     }
 
@@ -251,16 +256,26 @@ impl<T> Buffered<T> {
             let retired = self.store.take_retired();
             held.unlock();
             drop(retired);
+            self.give_turn_at(head);
             return Ok(value);
         }
-        // CH4, pairs with `barrier_against` in `wait`.
+        // CH4, pairs with `barrier_against` in `enter`.
         held.barrier();
         let is_awaited = self.waiting.senders.load(Ordering::Relaxed) != 0;
         held.unlock();
         if is_awaited {
             self.wake(Side::Send);
         }
+        self.give_turn_at(head);
         Ok(value)
+    }
+
+    /// Who sends or receives without ever waiting should not keep the worker for good.
+    #[inline(always)]
+    fn give_turn_at(&self, position: usize) {
+        if position % READY_MESSAGES == READY_MESSAGES - 1 {
+            sched::give_turn();
+        }
     }
 
     /// Receive lock held. Whether there is something at `head` after all.
@@ -535,9 +550,11 @@ impl<T> Buffered<T> {
                     return true;
                 }
                 let held = self.send.lock.lock(sched::thread_token());
-                let has_room = self.has_room(&self.send);
+                // Once more: the send that ends a oneshot takes the room and closes it, both under this lock.
+                let is_closed = self.waiting.state.load(Ordering::Relaxed) & CLOSED != 0;
+                let is_ready = is_closed || self.has_room(&self.send);
                 held.unlock();
-                has_room
+                is_ready
             }
         }
     }

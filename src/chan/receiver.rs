@@ -119,13 +119,17 @@ impl<T> Receiver<T> {
     /// ```
     #[inline]
     pub fn try_recv(&self) -> Result<T, TryRecvError> {
-        match &self.flavor {
+        let received = match &self.flavor {
             ReceiverFlavor::Buffered(channel) => channel.try_recv(),
             ReceiverFlavor::Zero(channel) => channel.try_recv(),
             ReceiverFlavor::At(at) => at.0.try_recv().map(at.1),
             ReceiverFlavor::Tick(tick) => tick.0.try_recv().map(tick.1),
             ReceiverFlavor::Never => Err(TryRecvError::Empty),
+        };
+        if let Err(TryRecvError::Empty) = received {
+            sched::spend_turn();
         }
+        received
     }
 
     /// As [`recv`](Self::recv), but waits no longer than `timeout`.

@@ -199,6 +199,7 @@ fn choose(
     is_biased: bool,
     token: &mut Token,
 ) -> Option<usize> {
+    sched::spend_turn();
     loop {
         let mut order = Order::new(cases.len(), is_biased);
         let stamp = if deadline == 0 { stamp(cases) } else { 0 };
@@ -366,6 +367,7 @@ fn take_up(case: Case<'_>, entry: &Entry, token: &mut Token) -> bool {
 
 /// Waits until one of `cases` need not wait, and says which. `None`: none in time.
 fn wait_ready(cases: &[Case<'_>], mut deadline: u64, is_biased: bool) -> Option<usize> {
+    sched::spend_turn();
     loop {
         let mut order = Order::new(cases.len(), is_biased);
         let stamp = if deadline == 0 { stamp(cases) } else { 0 };

@@ -117,7 +117,11 @@ impl<T> Sender<T> {
     /// ```
     #[inline]
     pub fn try_send(&self, msg: T) -> Result<(), TrySendError<T>> {
-        on_channel!(self, channel => channel.try_send(msg))
+        let sent = on_channel!(self, channel => channel.try_send(msg));
+        if let Err(TrySendError::Full(_)) = sent {
+            sched::spend_turn();
+        }
+        sent
     }
 
     /// As [`send`](Self::send), but waits no longer than `timeout`.

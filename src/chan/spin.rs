@@ -42,8 +42,8 @@ impl Patience {
     }
 }
 
-/// How long a woken sender lets room grow before it sends: learnt in the same way. A receiver that is quick makes much room
-/// meanwhile; with a slow one it is not worth the time, but for a try now and then.
+/// How long a woken sender lets room grow before it sends, and a woken receiver lets values gather: learnt in the same way. If
+/// the other side is quick there is much more meanwhile; with a slow one it is not worth the time, but for a try now and then.
 #[derive(Debug)]
 pub(super) struct Lag(AtomicU32);
 

@@ -141,6 +141,7 @@ fn recv_due(
 ) -> Result<Instant, RecvTimeoutError> {
     loop {
         if let Ok(moment) = try_recv() {
+            sched::spend_turn();
             return Ok(moment);
         }
         if deadline_ns <= sched::now_ns() {

@@ -68,6 +68,8 @@ mod stop;
 #[cfg(not(urgo_loom))]
 mod task;
 #[cfg(not(urgo_loom))]
+mod turn;
+#[cfg(not(urgo_loom))]
 mod wait;
 #[cfg(not(urgo_loom))]
 mod worker;
@@ -78,6 +80,7 @@ mod exports {
     pub(crate) use super::shared::{Shared, cancel_fd};
     pub(crate) use super::spawn::{Plan, SpawnRefused, free};
     pub(crate) use super::start::{Plan as StartPlan, StartError, start};
+    pub(crate) use super::turn::{give_turn, spend_turn};
     pub(crate) use super::wait::{
         Here, NEVER, choose, has_others_ready, here, new_parked_waiter, new_waiter, now_ns,
         on_goroutine, settle, thread_token, uncancellable, unwind_if_cancelled, wait, wait_parked,

@@ -1,5 +1,6 @@
 //! Faults that were found by reading, each with the schedule that showed it.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use urgo::chan::{RecvError, Select, SendError, Sender, bounded, never, oneshot};
@@ -56,6 +57,38 @@ fn a_oneshot_leaves_no_sender_waiting_behind_a_select() {
     });
 }
 
+/// A select was promised a oneshot's place and thinks better of it. Of those who waited for that one sends, and the others have to
+/// hear of it, though nobody receives.
+#[test]
+fn a_oneshot_leaves_no_sender_waiting_behind_a_sender() {
+    everywhere(|_| {
+        let (s, r) = oneshot::<i32>();
+        let mut select = Select::new();
+        select.send(&s);
+        let operation = select.select();
+        let (began, begun) = bounded(3);
+        let waiting: Vec<_> = (0..3)
+            .map(|n| {
+                let (s, began) = (s.clone(), began.clone());
+                spawn(move || {
+                    began.send(()).unwrap();
+                    s.send(n)
+                })
+            })
+            .collect();
+        begun.iter().take(3).for_each(drop);
+        urgo::sleep(Duration::from_millis(2));
+        let dropped = catch_unwind(AssertUnwindSafe(|| drop(operation)));
+        assert!(
+            dropped.is_err(),
+            "an operation that was chosen is to be done"
+        );
+        let sent = waiting.into_iter().map(|task| task.join());
+        assert_eq!(sent.filter(Result::is_ok).count(), 1);
+        assert!(r.recv().is_ok() && r.recv().is_err());
+    });
+}
+
 /// A queue is made without touching each of its places, of which there may be more than anyone can count to.
 #[test]
 fn a_large_capacity_takes_no_time() {
@@ -95,4 +128,57 @@ fn a_runtime_ends_while_a_select_makes_its_message() {
             is_claimed.recv().unwrap();
         });
     }
+}
+
+/// A loop whose operations never have to wait depends on goroutines of its own worker all the same.
+#[test]
+fn loops_that_never_wait_let_the_others_run() {
+    crate::support::runtime(1).run(|| {
+        // A clock that is always due.
+        let clock = urgo::chan::tick(Duration::from_nanos(1));
+        let (s, r) = bounded::<u32>(0);
+        urgo::spawn(move || {
+            urgo::sleep(Duration::from_micros(50));
+            s.send(1).unwrap();
+        });
+        loop {
+            urgo::select! {
+                recv(r) -> got => { got.unwrap(); break }
+                recv(clock) -> _ => {}
+            }
+        }
+        // Polling.
+        let (s, r) = bounded::<u32>(1);
+        urgo::spawn(move || s.send(2).unwrap());
+        while r.try_recv().is_err() {}
+        let (s, r) = bounded::<u32>(1);
+        s.send(1).unwrap();
+        urgo::spawn(move || r.recv().unwrap());
+        while s.try_send(2).is_err_and(|error| error.is_full()) {}
+        let (s, r) = bounded::<u32>(1);
+        urgo::spawn(move || s.send(3).unwrap());
+        loop {
+            urgo::select! {
+                recv(r) -> got => { got.unwrap(); break }
+                default => {}
+            }
+        }
+        let mut select = Select::new();
+        let (s, r) = bounded::<u32>(1);
+        urgo::spawn(move || s.send(4).unwrap());
+        select.recv(&r);
+        while select.try_ready().is_err() {}
+        // A queue that is never full, and one that is never empty.
+        let (s, r) = urgo::chan::unbounded::<u32>();
+        let (stop, stopped) = bounded::<()>(1);
+        urgo::spawn(move || stop.send(()).unwrap());
+        while stopped.is_empty() {
+            s.send(0).unwrap();
+        }
+        let (stop, stopped) = bounded::<()>(1);
+        urgo::spawn(move || stop.send(()).unwrap());
+        while stopped.is_empty() {
+            s.send(r.recv().unwrap()).unwrap();
+        }
+    });
 }

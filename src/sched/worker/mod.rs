@@ -82,6 +82,8 @@ pub(crate) struct Worker {
     look_age: u64,
     /// Whose turn it was at the last start, see `pop_fresh`.
     is_fresh_turn: Cell<bool>,
+    /// See `turn`.
+    pub(crate) turns_spent: Cell<u32>,
     /// Fresh goroutines that may start before the run queue is looked at again.
     fresh_left: Cell<u32>,
     pub(crate) fresh: Fresh,
@@ -133,6 +135,7 @@ impl Worker {
             look_at: Cell::new(0),
             look_age: clock.ticks_of_us(LOOK_AGE_US),
             is_fresh_turn: Cell::new(false),
+            turns_spent: Cell::new(0),
             fresh_left: Cell::new(0),
             fresh,
             live: Cell::new(0),
