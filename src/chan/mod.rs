@@ -74,6 +74,9 @@
 //! or room is there may take it before the one who was woken for it has run; that one then goes on waiting. `select!`
 //! chooses by lot among the operations that can go on, [`select_biased!`](crate::select_biased!) takes the first.
 //!
+//! A goroutine whose operations never wait lets the others of its worker run now and then: at every 64th `select!`, failed `try_`
+//! form or message of a clock, and at every 1024th message through a queue.
+//!
 //! # Cancellation
 //!
 //! A goroutine that is cancelled unwinds from its current or next wait on a channel. A receive that was cut short has taken
@@ -183,7 +186,7 @@ pub fn unbounded<T>() -> (Sender<T>, Receiver<T>) {
 /// A channel that queues up to `cap` messages.
 ///
 /// With a capacity of 0 it is a *rendezvous*: it queues nothing, and a message goes from a waiting sender to a waiting
-/// receiver directly. A goroutine that sends to a receiver on its own worker hands the processor over with the message.
+/// receiver directly. A receiver on the sender's worker runs next, as soon as the sender waits.
 ///
 /// # Panics
 ///
