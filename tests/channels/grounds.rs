@@ -2,7 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc;
+use std::sync::{OnceLock, mpsc};
 use std::thread;
 
 use urgo::go::{Builder, Current, Placement};
@@ -25,8 +25,15 @@ pub(crate) const GROUNDS: [Ground; 4] = [
 ];
 
 impl Ground {
-    /// `n` rounds, or fewer where more workers than CPUs only cost time.
+    /// `n` rounds, or fewer where more workers than CPUs only cost time. In an emulator, which is ten times slower or more,
+    /// URGO_TEST_SHARE says what part of them.
     pub(crate) fn rounds(self, n: usize) -> usize {
+        static SHARE: OnceLock<usize> = OnceLock::new();
+        let share = *SHARE.get_or_init(|| match std::env::var("URGO_TEST_SHARE") {
+            Ok(text) => text.parse().expect("URGO_TEST_SHARE is a number"),
+            Err(_) => 1,
+        });
+        let n = n.div_ceil(share).max(n.min(100));
         match self {
             Ground::Workers(4) => n.div_ceil(4),
             _ => n,
