@@ -5,8 +5,8 @@
 //! stores. Any other thread takes the bias away first, which costs a process-wide barrier, and the lock is a common spin lock
 //! until somebody has earned it anew; each loss makes that eight times as long.
 //!
-//! Held for some nanoseconds only: no user code and no switch of stacks while it is held, and no call into the kernel but the
-//! allocator's, where a queue grows.
+//! Held for some nanoseconds only: no user code and no switch of stacks while it is held, and no call into the kernel but for
+//! memory, where a queue grows.
 //!
 //! # State
 //!
@@ -45,8 +45,9 @@
 //! [`Held::barrier`], which costs nothing but the compiler's freedom; the waiter pays, in
 //! [`barrier_against`](BiasedLock::barrier_against):
 //!
-//! - If the lock is not biased, it takes it and lets it go. Publishers who were before it have published what it looks at next
-//!   (BL1); those who come after see the announcement, for the same reason.
+//! - If the lock is not biased, or waits are frequent, it takes it (from its owner, if it has got one) and lets it go. Publishers
+//!   who were before it have published what it looks at next (BL1, BL2); those who come after see the announcement, for the same
+//!   reason: also one that earns the bias then, since it earns it under `held`.
 //! - If it is biased to its own thread, nothing is to be done: the owner is no other, and whoever takes the bias away
 //!   calls for a heavy barrier first.
 //! - If it is biased to another thread, a heavy barrier makes that thread pass a full one, between its publishing and its look or
@@ -398,7 +399,7 @@ mod tests {
         });
     }
 
-    /// As before, but the waiter is on the owner's own thread, and the publisher takes the bias away.
+    /// A publisher that takes the bias away, and a waiter on the owner's own thread: they do not miss each other.
     #[test]
     fn loom_biased_lock_orders_handshakes_of_its_owner() {
         loom::model(|| {
@@ -480,7 +481,35 @@ mod tests {
         });
     }
 
-    /// The same, and the waiter would rather take the bias away than call for a barrier.
+    /// A publisher that earns the bias with this very lock, while the waiter looks whether there is one.
+    #[test]
+    fn loom_biased_lock_orders_handshakes_while_it_is_earned() {
+        for is_frequent in [false, true] {
+            loom::model(move || {
+                let shared = Arc::new((BiasedLock::new(), AtomicU32::new(0), AtomicU32::new(0)));
+                let waiter = {
+                    let shared = shared.clone();
+                    loom::thread::spawn(move || {
+                        shared.2.store(1, Ordering::Relaxed);
+                        shared.0.barrier_against(Token::NOBODY, is_frequent);
+                        shared.1.load(Ordering::Relaxed)
+                    })
+                };
+                let held = shared.0.lock(token(1));
+                shared.1.store(1, Ordering::Relaxed);
+                // Where waits are frequent the lock alone does it.
+                if !is_frequent {
+                    held.barrier();
+                }
+                let saw_waiter = shared.2.load(Ordering::Relaxed);
+                held.unlock();
+                let saw_value = waiter.join().unwrap();
+                assert!(saw_waiter == 1 || saw_value == 1);
+            });
+        }
+    }
+
+    /// As `loom_biased_lock_orders_handshakes`, but the waiter would rather take the bias away than call for a barrier.
     #[test]
     fn loom_biased_lock_orders_frequent_handshakes() {
         handshakes_while_the_bias_goes(true);

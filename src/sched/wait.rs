@@ -133,7 +133,10 @@ pub(crate) fn thread_token() -> Token {
 #[inline]
 pub(crate) fn has_others_ready() -> bool {
     worker().is_some_and(|worker| {
-        !worker.run_queue.is_empty() || worker.fresh.len() > 0 || !worker.remote.inbox.is_empty()
+        !worker.run_queue.is_empty()
+            || worker.fresh.len() > 0
+            || worker.with_placed(|placed| !placed.is_empty())
+            || !worker.remote.inbox.is_empty()
     })
 }
 

@@ -6,7 +6,7 @@
 //!
 //! | errno of `membarrier` here | taken as |
 //! |---|---|
-//! | any, in [`is_available`] | not available: the callers use `fence(SeqCst)` on both sides |
+//! | any, in [`is_available`] | not available: then neither half is used, and no lock is biased |
 //! | `EPERM` in [`heavy`] | the registration was lost (a forked child): register and repeat |
 //! | others in [`heavy`] | fatal: the light side relies on it |
 
