@@ -151,7 +151,7 @@ impl Spin<'_> {
 
     /// It has not.
     pub(super) fn failed(&self) {
-        if self.looks > LOOKS_MIN {
+        if self.left != self.looks && self.looks > LOOKS_MIN {
             let looks = self.looks - self.looks / 4 - 1;
             self.patience.looks.store(looks, Ordering::Relaxed);
         }

@@ -64,6 +64,8 @@ use core::ptr;
 
 /// No presence: an address that none can have.
 const REVOKING: *mut Presence = ptr::without_provenance_mut(1);
+/// In `last`: it was used, by threads that may own nothing.
+const FOREIGN: *mut Presence = ptr::without_provenance_mut(2);
 /// Uses in a row from one worker's thread that earn the bias for the first time.
 #[cfg(not(urgo_loom))]
 const EARNED: u32 = 64;
@@ -175,17 +177,21 @@ impl BiasedLock {
             lock: self,
             presence: None,
         };
-        if let Some(presence) = me.0 {
-            if self.last.load(Ordering::Relaxed) != me.address() {
-                self.last.store(me.address(), Ordering::Relaxed);
-                self.streak.store(0, Ordering::Relaxed);
+        let Some(presence) = me.0 else {
+            if self.last.load(Ordering::Relaxed).is_null() {
+                self.last.store(FOREIGN, Ordering::Relaxed);
             }
-            let streak = self.streak.load(Ordering::Relaxed).saturating_add(1);
-            self.streak.store(streak, Ordering::Relaxed);
-            if streak >= self.earned_at.load(Ordering::Relaxed) {
-                self.adopt(presence);
-                held.presence = me.0;
-            }
+            return held;
+        };
+        if self.last.load(Ordering::Relaxed) != me.address() {
+            self.last.store(me.address(), Ordering::Relaxed);
+            self.streak.store(0, Ordering::Relaxed);
+        }
+        let streak = self.streak.load(Ordering::Relaxed).saturating_add(1);
+        self.streak.store(streak, Ordering::Relaxed);
+        if streak >= self.earned_at.load(Ordering::Relaxed) {
+            self.adopt(presence);
+            held.presence = me.0;
         }
         held
     }
@@ -249,7 +255,7 @@ impl BiasedLock {
             return owner != me.address();
         }
         let last = self.last.load(Ordering::Relaxed);
-        last != me.address() || last.is_null()
+        !last.is_null() && last != me.address()
     }
 
     /// For a waiter that has announced itself: what it looks at next was published before, or its publisher, who holds this
