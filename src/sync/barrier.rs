@@ -18,8 +18,9 @@
 
 #![allow(unsafe_code)]
 
+use super::own_lot::OwnLot;
 use crate::atomic::{AtomicUsize, Ordering};
-use crate::park::lot::{Lot, Node, WOKEN};
+use crate::park::lot::{Node, WOKEN};
 use crate::park::{Outcome, WaitReason};
 use crate::sched::{self, NEVER};
 use core::fmt;
@@ -51,8 +52,7 @@ use core::fmt;
 pub struct Barrier {
     arrived: AtomicUsize,
     size: usize,
-    #[cfg(urgo_loom)]
-    lot: Lot,
+    lot: OwnLot,
 }
 
 /// What [`Barrier::wait`] returns.
@@ -66,6 +66,7 @@ impl Barrier {
         Barrier {
             arrived: AtomicUsize::new(0),
             size: n,
+            lot: OwnLot::new(),
         }
     }
 
@@ -74,19 +75,8 @@ impl Barrier {
         Barrier {
             arrived: AtomicUsize::new(0),
             size: n,
-            lot: Lot::new(),
+            lot: OwnLot::new(),
         }
-    }
-
-    #[cfg(not(urgo_loom))]
-    #[inline]
-    fn lot(&self) -> &Lot {
-        &crate::park::lot::LOT
-    }
-
-    #[cfg(urgo_loom)]
-    fn lot(&self) -> &Lot {
-        &self.lot
     }
 
     /// Waits until as many callers have come as the barrier is for. One of them, the last, is told that it leads.
@@ -104,7 +94,7 @@ impl Barrier {
     /// `None` if the wait was cut short; then the caller is not counted.
     fn try_wait(&self, deadline: u64) -> Option<BarrierWaitResult> {
         let address = (&raw const self.arrived).addr();
-        let mut locked = self.lot().lock(address);
+        let mut locked = self.lot.lock(address);
         // Relaxed: the lock orders all changes.
         let arrived = self.arrived.load(Ordering::Relaxed) + 1;
         if arrived >= self.size {
@@ -122,7 +112,7 @@ impl Barrier {
         if sched::wait_parked(&node.waiter, WaitReason::Barrier, deadline) == Outcome::Woken {
             return Some(BarrierWaitResult(false));
         }
-        let mut locked = self.lot().lock(address);
+        let mut locked = self.lot.lock(address);
         // SAFETY: nobody requeues those that wait at a barrier.
         if unsafe { locked.remove(address, &node) } {
             // Its round is not over, so it is counted in.

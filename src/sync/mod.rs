@@ -42,6 +42,7 @@ mod lazy_lock;
 mod once;
 #[cfg(not(urgo_loom))]
 mod once_lock;
+mod own_lot;
 mod permits;
 #[cfg(not(urgo_loom))]
 mod rw_lock;

@@ -31,8 +31,9 @@
 
 #![allow(unsafe_code)]
 
+use super::own_lot::OwnLot;
 use crate::atomic::{AtomicUsize, Ordering};
-use crate::park::lot::{Lot, Node};
+use crate::park::lot::Node;
 use crate::park::{Outcome, WaitReason};
 use crate::sched::{self, NEVER};
 use core::cell::Cell;
@@ -70,8 +71,7 @@ const WHO: usize = !7;
 /// ```
 pub struct Once {
     word: AtomicUsize,
-    #[cfg(urgo_loom)]
-    lot: Lot,
+    lot: OwnLot,
 }
 
 /// What the closure of [`Once::call_once_force`] is told.
@@ -89,6 +89,7 @@ impl Once {
     pub const fn new() -> Once {
         Once {
             word: AtomicUsize::new(INCOMPLETE),
+            lot: OwnLot::new(),
         }
     }
 
@@ -96,19 +97,8 @@ impl Once {
     pub(crate) fn new() -> Once {
         Once {
             word: AtomicUsize::new(INCOMPLETE),
-            lot: Lot::new(),
+            lot: OwnLot::new(),
         }
-    }
-
-    #[cfg(not(urgo_loom))]
-    #[inline]
-    fn lot(&self) -> &Lot {
-        &crate::park::lot::LOT
-    }
-
-    #[cfg(urgo_loom)]
-    fn lot(&self) -> &Lot {
-        &self.lot
     }
 
     /// The key in the lot.
@@ -257,13 +247,13 @@ impl Once {
             // SAFETY: the node stays in this frame, which does not go before the wait is over; if that was not by a wake, it
             // is taken out below. Nothing in between unwinds.
             let waits = unsafe {
-                self.lot().enqueue(self.address(), &node, || {
+                self.lot.enqueue(self.address(), &node, || {
                     self.word.load(Ordering::Relaxed) == expected
                 })
             };
             if waits && sched::wait_parked(&node.waiter, WaitReason::Once, NEVER) != Outcome::Woken
             {
-                self.lot().remove(&node);
+                self.lot.remove(&node);
                 sched::unwind_if_cancelled();
             }
         }
@@ -341,7 +331,7 @@ impl Drop for Running<'_> {
         // ON1, pairs with the loads in `is_completed`, `call`, `wait_while` and `wait_done`.
         let before = self.once.word.swap(self.becomes.get(), Ordering::Release);
         if before & WAITERS != 0 {
-            let (_, wakes) = self.once.lot().wake(self.once.address(), usize::MAX);
+            let (_, wakes) = self.once.lot.wake(self.once.address(), usize::MAX);
             wakes.for_each(sched::settle);
         }
     }

@@ -66,8 +66,9 @@
 
 #![allow(unsafe_code)]
 
+use super::own_lot::OwnLot;
 use crate::atomic::{AtomicUsize, Ordering};
-use crate::park::lot::{Locked, Lot, Node, WOKEN};
+use crate::park::lot::{Locked, Node, WOKEN};
 use crate::park::{Outcome, WaitReason};
 use crate::sched::{self, NEVER, settle};
 use core::cell::Cell;
@@ -134,8 +135,7 @@ enum Queued {
 #[derive(Debug)]
 pub(super) struct Permits<const OVERTAKES: bool = false> {
     word: AtomicUsize,
-    #[cfg(urgo_loom)]
-    lot: Lot,
+    lot: OwnLot,
 }
 
 impl<const OVERTAKES: bool> Permits<OVERTAKES> {
@@ -144,6 +144,7 @@ impl<const OVERTAKES: bool> Permits<OVERTAKES> {
     pub(super) const fn new(permits: usize) -> Self {
         Permits {
             word: AtomicUsize::new(permits << SHIFT),
+            lot: OwnLot::new(),
         }
     }
 
@@ -151,19 +152,8 @@ impl<const OVERTAKES: bool> Permits<OVERTAKES> {
     pub(super) fn new(permits: usize) -> Self {
         Permits {
             word: AtomicUsize::new(permits << SHIFT),
-            lot: Lot::new(),
+            lot: OwnLot::new(),
         }
-    }
-
-    #[cfg(not(urgo_loom))]
-    #[inline]
-    fn lot(&self) -> &Lot {
-        &crate::park::lot::LOT
-    }
-
-    #[cfg(urgo_loom)]
-    fn lot(&self) -> &Lot {
-        &self.lot
     }
 
     /// The key in the lot.
@@ -191,7 +181,7 @@ impl<const OVERTAKES: bool> Permits<OVERTAKES> {
     pub(super) fn try_take_passing(&self, n: usize) -> Result<(), Refused> {
         match self.try_take(n) {
             Err(Refused::TooFew) => {
-                let locked = self.lot().lock(self.address());
+                let locked = self.lot.lock(self.address());
                 let done = self.try_take_past(n, 0);
                 unlock_quietly(locked);
                 done
@@ -252,7 +242,7 @@ impl<const OVERTAKES: bool> Permits<OVERTAKES> {
     /// If it `Waits`: `node` does not move, and its owner calls `leave` before its frame goes, unless its wait ended by a
     /// delivery.
     unsafe fn enqueue(&self, node: &Node, rank: Rank, is_roused: bool, starves: bool) -> Queued {
-        let mut locked = self.lot().lock(self.address());
+        let mut locked = self.lot.lock(self.address());
         let (wants, barrier) = (node.tag & !URGENT, Self::barrier(rank));
         if is_roused {
             self.word.fetch_and(!ROUSED, Ordering::Relaxed);
@@ -305,7 +295,7 @@ impl<const OVERTAKES: bool> Permits<OVERTAKES> {
     /// For one that was roused and waits no more: a last try, and the next is roused.
     #[cold]
     fn try_last(&self, n: usize) -> Result<(), Refused> {
-        let mut locked = self.lot().lock(self.address());
+        let mut locked = self.lot.lock(self.address());
         self.word.fetch_and(!ROUSED, Ordering::Relaxed);
         let done = self.try_take_past(n, 0);
         self.serve(&mut locked);
@@ -315,7 +305,7 @@ impl<const OVERTAKES: bool> Permits<OVERTAKES> {
 
     /// Takes a node out whose wait did not end by a delivery, and serves those behind it. `starves`: as in `enqueue`.
     fn leave(&self, node: &Node, starves: bool) {
-        let mut locked = self.lot().lock(self.address());
+        let mut locked = self.lot.lock(self.address());
         // SAFETY: nobody requeues waiters for permits.
         // If it was taken out before, whoever did so has gone on to the next.
         let was_in = unsafe { locked.remove(self.address(), node) };
@@ -424,7 +414,7 @@ impl<const OVERTAKES: bool> Permits<OVERTAKES> {
             self.add(n);
             return;
         }
-        let mut locked = self.lot().lock(self.address());
+        let mut locked = self.lot.lock(self.address());
         if !locked.is_empty(self.address()) {
             self.word.fetch_or(STRICT, Ordering::Relaxed);
         }
@@ -436,14 +426,14 @@ impl<const OVERTAKES: bool> Permits<OVERTAKES> {
 
     #[cold]
     fn serve_slow(&self) {
-        let mut locked = self.lot().lock(self.address());
+        let mut locked = self.lot.lock(self.address());
         self.serve(&mut locked);
         locked.unlock().for_each(settle);
     }
 
     /// Takes up to `n` out of the world; returns how many.
     pub(super) fn forget(&self, n: usize) -> usize {
-        let locked = self.lot().lock(self.address());
+        let locked = self.lot.lock(self.address());
         let mut seen = self.word.load(Ordering::Relaxed);
         let fewer = loop {
             let fewer = n.min(seen >> SHIFT);
@@ -463,7 +453,7 @@ impl<const OVERTAKES: bool> Permits<OVERTAKES> {
 
     /// Ends all waits without a delivery; nobody is given any more.
     pub(super) fn close(&self) {
-        let mut locked = self.lot().lock(self.address());
+        let mut locked = self.lot.lock(self.address());
         self.word.fetch_or(CLOSED, Ordering::Relaxed);
         // Those whose waits are over already have received nothing either way.
         while locked.wake_first(self.address(), CASE_CLOSED) {}
@@ -594,7 +584,7 @@ mod tests {
     fn is_whole<const OVERTAKES: bool>(permits: &Permits<OVERTAKES>, n: usize) {
         let word = permits.word.load(Ordering::Relaxed);
         assert_eq!(word, n << SHIFT, "count and flags");
-        let locked = permits.lot().lock(permits.address());
+        let locked = permits.lot.lock(permits.address());
         assert!(locked.is_empty(permits.address()));
         unlock_quietly(locked);
     }

@@ -26,8 +26,9 @@
 
 #![allow(unsafe_code)]
 
+use super::own_lot::OwnLot;
 use crate::atomic::{AtomicUsize, Ordering};
-use crate::park::lot::{Lot, Node, WOKEN};
+use crate::park::lot::{Node, WOKEN};
 use crate::park::{Outcome, WaitReason};
 use crate::sched::{self, NEVER};
 #[cfg(not(urgo_loom))]
@@ -74,8 +75,7 @@ const MAX: usize = usize::MAX >> 2;
 /// ```
 pub struct WaitGroup {
     word: AtomicUsize,
-    #[cfg(urgo_loom)]
-    lot: Lot,
+    lot: OwnLot,
 }
 
 impl WaitGroup {
@@ -85,6 +85,7 @@ impl WaitGroup {
     pub const fn new() -> WaitGroup {
         WaitGroup {
             word: AtomicUsize::new(0),
+            lot: OwnLot::new(),
         }
     }
 
@@ -92,19 +93,8 @@ impl WaitGroup {
     pub(crate) fn new() -> WaitGroup {
         WaitGroup {
             word: AtomicUsize::new(0),
-            lot: Lot::new(),
+            lot: OwnLot::new(),
         }
-    }
-
-    #[cfg(not(urgo_loom))]
-    #[inline]
-    fn lot(&self) -> &Lot {
-        &crate::park::lot::LOT
-    }
-
-    #[cfg(urgo_loom)]
-    fn lot(&self) -> &Lot {
-        &self.lot
     }
 
     /// Adds `n` to what is to be done. Blocks nothing.
@@ -159,7 +149,7 @@ impl WaitGroup {
     /// The last thing is done while somebody waits; `false` if that has changed.
     #[cold]
     fn finish(&self) -> bool {
-        let mut locked = self.lot().lock(self.address());
+        let mut locked = self.lot.lock(self.address());
         // WG1, pairs with the other calls of `done`, and with `is_done`.
         let is_last = self
             .word
@@ -268,21 +258,18 @@ impl WaitGroup {
             let node = Node::new(sched::new_parked_waiter(), 0);
             // SAFETY: the node stays in this frame, which does not go before the wait is over; if that was not by a wake, it
             // is taken out below. Nothing in between unwinds.
-            let waits = unsafe {
-                self.lot()
-                    .enqueue(self.address(), &node, || self.announce())
-            };
+            let waits = unsafe { self.lot.enqueue(self.address(), &node, || self.announce()) };
             if !waits {
                 continue;
             }
             match sched::wait_parked(&node.waiter, WaitReason::WaitGroup, deadline) {
                 Outcome::Woken => return true,
                 Outcome::TimedOut => {
-                    self.lot().remove(&node);
+                    self.lot.remove(&node);
                     return false;
                 }
                 Outcome::Cancelled => {
-                    self.lot().remove(&node);
+                    self.lot.remove(&node);
                     sched::unwind_if_cancelled();
                 }
             }
