@@ -1,0 +1,128 @@
+package main
+
+import (
+	"encoding/binary"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+	"unsafe"
+)
+
+// cell is what a measurement is told.
+type cell struct {
+	params map[string]string
+}
+
+func newCell(words []string) *cell {
+	c := &cell{params: map[string]string{}}
+	for _, word := range words {
+		if name, value, ok := strings.Cut(word, "="); ok {
+			c.params[name] = value
+		}
+	}
+	return c
+}
+
+// num is the parameter as a number; it must be there.
+func (c *cell) num(name string) int {
+	value, err := strconv.ParseFloat(c.params[name], 64)
+	if err != nil {
+		fail("parameter %s=%q makes no sense", name, c.params[name])
+	}
+	return int(value)
+}
+
+// get is the parameter as a number, or otherwise if it is not there.
+func (c *cell) get(name string, otherwise int) int {
+	if _, ok := c.params[name]; !ok {
+		return otherwise
+	}
+	return c.num(name)
+}
+
+func (c *cell) ops() int { return c.num("ops") }
+
+// warmUp is the number of operations before the measured ones.
+func warmUp(ops int) int { return max(ops/4, 1) }
+
+// sample is what a measurement answers.
+type sample struct {
+	Ops      uint64             `json:"ops"`
+	Checksum string             `json:"checksum"`
+	Metrics  map[string]float64 `json:"metrics"`
+}
+
+// lap is a running measurement of this process.
+type lap struct {
+	wall     time.Time
+	cpu      time.Duration
+	usage    syscall.Rusage
+	syscalls int64
+}
+
+func startLap() *lap {
+	l := &lap{}
+	l.usage = usage()
+	l.syscalls = countedSyscalls()
+	l.cpu = processCPU()
+	l.wall = time.Now()
+	return l
+}
+
+// stop divides by the operations done; checksum says what was computed.
+func (l *lap) stop(ops int, checksum uint64) *sample {
+	wall := time.Since(l.wall)
+	cpu := processCPU() - l.cpu
+	syscalls := countedSyscalls()
+	now := usage()
+	each := 1 / float64(max(ops, 1))
+	s := &sample{Ops: uint64(ops), Checksum: fmt.Sprintf("%016x", checksum), Metrics: map[string]float64{
+		"wall_ns":  float64(wall) * each,
+		"cpu_ns":   float64(cpu) * each,
+		"switches": float64(now.Nvcsw+now.Nivcsw-l.usage.Nvcsw-l.usage.Nivcsw) * each,
+		"faults":   float64(now.Minflt-l.usage.Minflt) * each,
+	}}
+	if syscalls >= 0 {
+		s.Metrics["syscalls"] = float64(max(syscalls-l.syscalls-3, 0)) * each
+	}
+	s.Metrics["peak_bytes"] = float64(now.Maxrss) * 1024
+	return s
+}
+
+func usage() (u syscall.Rusage) {
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		fail("getrusage: %v", err)
+	}
+	return u
+}
+
+func processCPU() time.Duration {
+	const clockProcessCPUTime = 2
+	var t syscall.Timespec
+	_, _, errno := syscall.RawSyscall(syscall.SYS_CLOCK_GETTIME, clockProcessCPUTime, uintptr(unsafe.Pointer(&t)), 0)
+	if errno != 0 {
+		fail("clock_gettime: %v", errno)
+	}
+	return time.Duration(t.Nano())
+}
+
+// countedSyscalls is what the counter shows that the starter of this process passed on, or -1.
+func countedSyscalls() int64 {
+	fd, err := strconv.Atoi(os.Getenv("URGO_BENCH_SYSCALLS_FD"))
+	if err != nil {
+		return -1
+	}
+	var values [32]byte
+	if n, err := syscall.Read(fd, values[:]); err != nil || n < 8 {
+		return -1
+	}
+	return int64(binary.LittleEndian.Uint64(values[:8]))
+}
+
+func dieWithParent() {
+	const prSetPdeathsig = 1
+	syscall.RawSyscall(syscall.SYS_PRCTL, prSetPdeathsig, uintptr(syscall.SIGKILL), 0)
+}

@@ -1,0 +1,3 @@
+module urgo-bench-go
+
+go 1.24

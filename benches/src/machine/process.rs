@@ -1,0 +1,73 @@
+//! What the kernel says of a process: memory and changes of context.
+//!
+//! # Safety
+//! Calls of libc that take plain integers or one struct of our own.
+
+use std::fs;
+
+/// Changes of context and page faults of this process, all threads, since its start.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Usage {
+    /// Times that a thread gave its CPU up, or lost it.
+    pub(crate) switches: u64,
+    /// Pages touched for the first time.
+    pub(crate) faults: u64,
+}
+
+impl Usage {
+    /// Of this process, until now.
+    pub(crate) fn now() -> Usage {
+        // SAFETY: all zeroes is a valid `rusage`: integers only.
+        let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+        // SAFETY: `usage` is a valid place for the one struct that the call writes, for the length of the call.
+        let result = unsafe { libc::getrusage(libc::RUSAGE_SELF, &mut usage) };
+        assert_eq!(result, 0, "getrusage: {}", std::io::Error::last_os_error());
+        Usage {
+            switches: (usage.ru_nvcsw + usage.ru_nivcsw) as u64,
+            faults: usage.ru_minflt as u64,
+        }
+    }
+}
+
+/// Most memory that the process has had resident at one time, in bytes.
+pub(crate) fn peak_bytes_of(pid: u32) -> Option<u64> {
+    status_kib(pid, "VmHWM:").map(|kib| kib << 10)
+}
+
+/// Resident memory and page tables of the process, in bytes.
+pub(crate) fn resident_bytes_of(pid: u32) -> Option<u64> {
+    Some((status_kib(pid, "VmRSS:")? + status_kib(pid, "VmPTE:")?) << 10)
+}
+
+/// Changes of context of all threads of the process that are alive.
+pub(crate) fn switches_of(pid: u32) -> Option<u64> {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).ok()?;
+    let mut sum = 0;
+    for task in tasks.flatten() {
+        let status = fs::read_to_string(task.path().join("status")).unwrap_or_default();
+        sum += ["voluntary_ctxt_switches:", "nonvoluntary_ctxt_switches:"]
+            .iter()
+            .filter_map(|key| number_after(&status, key))
+            .sum::<u64>();
+    }
+    Some(sum)
+}
+
+/// Ends this process when the thread that started it ends, so that a server never outlives its bench.
+pub(crate) fn die_with_parent() {
+    // SAFETY: the call takes plain integers.
+    let result = unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
+    assert_eq!(result, 0, "prctl: {}", std::io::Error::last_os_error());
+}
+
+fn status_kib(pid: u32, key: &str) -> Option<u64> {
+    number_after(
+        &fs::read_to_string(format!("/proc/{pid}/status")).ok()?,
+        key,
+    )
+}
+
+fn number_after(text: &str, key: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix(key))?;
+    line.split_ascii_whitespace().next()?.parse().ok()
+}

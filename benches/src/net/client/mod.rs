@@ -1,0 +1,8 @@
+//! # Purpose
+//!
+//! Clients that measure a server. Each is one thread on a CPU of its own that polls and never sleeps, so no server pays for
+//! waking it, and it is the same for all servers.
+
+mod closed;
+
+pub(crate) use closed::Closed;

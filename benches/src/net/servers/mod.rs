@@ -1,0 +1,18 @@
+//! # Purpose
+//!
+//! The servers: one file for each way to write one, idiomatic for its runtime and tuned as its documentation says.
+//!
+//! All take a listener that is bound already, run on the CPUs they are confined to, and serve until the process is killed.
+
+pub(crate) mod raw_multishot;
+pub(crate) mod raw_oneshot;
+pub(crate) mod urgo;
+
+mod connections;
+
+use crate::cell::Cell;
+
+/// Bytes that an echo server is ready to take in one read: a message, and at least 1 KiB.
+pub(crate) fn read_bytes(cell: &Cell) -> usize {
+    cell.get::<usize>("message").max(1024)
+}

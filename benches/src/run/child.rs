@@ -1,0 +1,168 @@
+//! One cell in a process of its own.
+//!
+//! # Safety
+//! Between fork and exec only system calls are made, on plain integers and a set of CPUs on the stack.
+
+use super::go::Go;
+use super::{Interrupt, Plan};
+use crate::catalogue::{Case, Contender, Role, Size, Workload};
+use crate::cell::{Cell, Sample};
+use crate::machine::{SYSCALLS_FD, SyscallCount, pin_to};
+use std::io::{Read, Write};
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+/// Hidden first argument: measure one cell.
+pub(crate) const COMMAND_CELL: &str = "cell";
+/// Hidden first argument: serve until killed.
+pub(crate) const COMMAND_SERVE: &str = "serve";
+/// Environment variable by which a client's cell finds the Go program.
+pub(crate) const GO_PROGRAM: &str = "URGO_BENCH_GO";
+
+/// A cell that takes longer is taken for stuck.
+const CELL_TIME_MAX: Duration = Duration::from_secs(180);
+
+/// A command for this cell: of this program, or of the Go program.
+pub(crate) fn say(verb: &str, cell: &Cell, go: Option<&str>) -> Command {
+    let cpus: Vec<String> = cell.cpus.iter().map(usize::to_string).collect();
+    let mut command = match go {
+        Some(program) => {
+            let mut command = Command::new(program);
+            command.args([verb, &cell.workload]);
+            command
+        }
+        None => {
+            let mut command = Command::new("/proc/self/exe");
+            command.args([verb, &cell.workload, &cell.contender]);
+            command
+        }
+    };
+    command.arg(format!("cpus={}", cpus.join(",")));
+    command.args(
+        cell.params
+            .iter()
+            .map(|(name, value)| format!("{name}={value}")),
+    );
+    command
+}
+
+/// Confines what `command` starts to `cpus`, and lets it read `count`.
+pub(crate) fn confined(command: &mut Command, cpus: &[usize], count: Option<&SyscallCount>) {
+    let cpus = cpus.to_vec();
+    let fd = count.map(SyscallCount::raw_fd);
+    match fd {
+        Some(fd) => command.env(SYSCALLS_FD, fd.to_string()),
+        None => command.env_remove(SYSCALLS_FD),
+    };
+    // SAFETY: between fork and exec the closure makes two system calls and allocates nothing, by the promise of `pin_to`.
+    unsafe {
+        command.pre_exec(move || {
+            pin_to(&cpus)?;
+            match fd {
+                // All flags off: the descriptor stays open over exec.
+                Some(fd) if libc::fcntl(fd, libc::F_SETFD, 0) < 0 => {
+                    Err(std::io::Error::last_os_error())
+                }
+                _ => Ok(()),
+            }
+        })
+    };
+}
+
+/// Runs one cell to its end.
+///
+/// # Errors
+/// What the cell said when it failed.
+pub(super) fn cell(
+    plan: &Plan,
+    workload: &Workload,
+    case: &Case,
+    contender: &Contender,
+    go: &Go,
+    count: Option<&SyscallCount>,
+    interrupt: &Interrupt,
+) -> Result<Sample, String> {
+    let mut cell = Cell {
+        workload: workload.name.to_owned(),
+        contender: contender.name.to_owned(),
+        cpus: plan.cpus[..case.workers].to_vec(),
+        params: case.params.clone(),
+    };
+    let ops = (cell.ops() / contender.divisor).max(1);
+    cell.params.insert("ops".to_owned(), ops.to_string());
+    if plan.size == Size::Quick {
+        cell.params.insert("quick".to_owned(), "1".to_owned());
+    }
+    let is_client = workload.client.is_some();
+    let go_alone = match contender.role {
+        Role::Go if !is_client => Some(go.program()?),
+        _ => None,
+    };
+    let mut command = say(COMMAND_CELL, &cell, go_alone);
+    let client_cpu = plan.cpus.last().copied().unwrap_or(0);
+    // The counter of a server is opened by its client, which is told to by this variable alone.
+    let cpus = if is_client {
+        &[client_cpu][..]
+    } else {
+        &cell.cpus[..]
+    };
+    confined(&mut command, cpus, count);
+    if let Ok(program) = go.program() {
+        command.env(GO_PROGRAM, program);
+    }
+    finish(command, interrupt)
+}
+
+fn finish(mut command: Command, interrupt: &Interrupt) -> Result<Sample, String> {
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let mut child = command
+        .spawn()
+        .map_err(|e| format!("does not start: {e}"))?;
+    let (mut out, mut err) = (
+        child.stdout.take().expect("piped"),
+        child.stderr.take().expect("piped"),
+    );
+    let (tell, told) = channel();
+    let errors = std::thread::spawn(move || {
+        let mut text = Vec::new();
+        // An error of reading a pipe leaves what was read so far, which is all there is to show.
+        let _ = err.read_to_end(&mut text);
+        String::from_utf8_lossy(&text).into_owned()
+    });
+    std::thread::spawn(move || {
+        let mut text = String::new();
+        let _ = out.read_to_string(&mut text);
+        // The other end is gone only if the cell has been given up.
+        let _ = tell.send(text);
+    });
+    let deadline = Instant::now() + CELL_TIME_MAX;
+    let text = loop {
+        match told.recv_timeout(Duration::from_millis(200)) {
+            Ok(text) => break Some(text),
+            Err(RecvTimeoutError::Timeout) if Instant::now() < deadline && !interrupt.is_set() => {}
+            Err(_) => {
+                // It may have ended by itself in this moment, which is as good.
+                let _ = child.kill();
+                break None;
+            }
+        }
+    };
+    let status = child.wait().map_err(|e| e.to_string())?;
+    let errors = errors.join().unwrap_or_default();
+    let Some(text) = text else {
+        return Err(format!(
+            "stopped after {CELL_TIME_MAX:?}, or by the user\n{errors}"
+        ));
+    };
+    if !status.success() {
+        return Err(format!("{status}\n{}", errors.trim_end()));
+    }
+    // What a cell has to say besides its answer is for whoever looks.
+    let _ = std::io::stderr().write_all(errors.as_bytes());
+    serde_json::from_str(text.trim()).map_err(|e| format!("answers {:?}: {e}", text.trim()))
+}

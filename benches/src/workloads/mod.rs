@@ -1,0 +1,16 @@
+//! # Purpose
+//!
+//! One file for each question: what is asked, the cases, and the work as each contender does it.
+//!
+//! # Imports
+//!
+//! `catalogue`, `cell`, `hosts`, `machine`, `net`.
+
+mod echo;
+mod ping_pong;
+mod switch;
+
+use crate::catalogue::Workload;
+
+/// All of them, in the order in which they are shown.
+pub(crate) const ALL: &[Workload] = &[switch::WORKLOAD, ping_pong::WORKLOAD, echo::WORKLOAD];
