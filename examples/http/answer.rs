@@ -1,9 +1,9 @@
 //! What we say: the pages, the refusals, and how an answer is put into bytes.
 
-use crate::date;
-use crate::request::{Head, Method, Page};
-use crate::server::Server;
-use crate::status;
+use super::date;
+use super::request::{Head, Method, Page};
+use super::server::Server;
+use super::status;
 
 const HELLO: &[u8] = b"Hello, World!\n";
 

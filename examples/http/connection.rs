@@ -8,11 +8,11 @@ use std::io::{self, ErrorKind, Write};
 use std::net::Shutdown;
 use std::time::{Duration, Instant};
 
-use crate::answer::{self, Status};
-use crate::date;
-use crate::input::Input;
-use crate::request::{self, BODY_BYTES_MAX, Body, HEAD_BYTES_MAX, Head};
-use crate::server::Guest;
+use super::answer::{self, Status};
+use super::date;
+use super::input::Input;
+use super::request::{self, BODY_BYTES_MAX, Body, HEAD_BYTES_MAX, Head};
+use super::server::Guest;
 
 /// From a request's first byte to the end of its head.
 const HEAD_TIME: Duration = Duration::from_secs(10);

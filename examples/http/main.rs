@@ -6,12 +6,14 @@
 //! curl -i http://127.0.0.1:8080/
 //! ```
 //!
-//! Read it in this order: this file (start, accept loop, end), `connection.rs` (one client from hello to hang-up),
-//! `request.rs` (what a request may look like), `answer.rs` (what we say), then the small ones: `server.rs` (who is
-//! connected, how everybody is told to stop), `input.rs` (the read buffer), `date.rs`, `status.rs`.
+//! Read it in this order: this file (start), `accept.rs` (accept loop, end), `connection.rs` (one client from hello to
+//! hang-up), `request.rs` (what a request may look like), `answer.rs` (what we say), then the small ones: `server.rs` (who
+//! is connected, how everybody is told to stop), `input.rs` (the read buffer), `date.rs`, `status.rs`. All but this file
+//! are also a server of the benches, where they are modules of another crate.
 
 #![deny(unsafe_code)]
 
+mod accept;
 mod answer;
 mod connection;
 mod date;
@@ -24,21 +26,12 @@ use std::io::{self, Write};
 use std::num::NonZeroUsize;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use clap::Parser;
 use server::Server;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use urgo::net::TcpListener;
-
-/// How long requests in flight may take after the first SIGINT or SIGTERM.
-const GRACE_TIME: Duration = Duration::from_secs(10);
-/// Pauses of the accept loop while the process is out of descriptors: the first, and the longest.
-const ACCEPT_PAUSE_MIN: Duration = Duration::from_millis(5);
-const ACCEPT_PAUSE_MAX: Duration = Duration::from_secs(1);
-/// At most one message about accept errors in this time, however many there are.
-const ACCEPT_MESSAGE_EVERY: Duration = Duration::from_secs(10);
 
 /// An HTTP/1.1 server on urgo: GET / says hello, POST /echo returns the body, GET /status shows the runtime as JSON.
 ///
@@ -94,82 +87,9 @@ fn start(options: &Options) -> Result<(), String> {
     let _ = writeln!(io::stdout(), "listening on http://{local} (Ctrl-C ends it)")
         .and_then(|()| io::stdout().flush());
 
-    runtime.run(move || {
-        let accepted = accept_loop(&server);
-        server.stop();
-        wait_for_connections(&server);
-        accepted.map_err(|error| format!("cannot accept connections: {error}"))
-    })
-}
-
-/// The accept loop: one goroutine for each connection, until the listener is closed.
-///
-/// What is wrong with one connection, or for a while, does not end it; out of descriptors, it waits for some to come
-/// back instead of spinning.
-fn accept_loop(server: &Arc<Server>) -> io::Result<()> {
-    let mut pause = ACCEPT_PAUSE_MIN;
-    let mut last_message: Option<Instant> = None;
-    loop {
-        match server.listener.accept() {
-            Ok((stream, _peer)) => {
-                pause = ACCEPT_PAUSE_MIN;
-                let guest = server.welcome(stream);
-                urgo::spawn(move || connection::serve(&guest));
-            }
-            Err(_) if server.is_stopping() => return Ok(()),
-            Err(error) if is_one_connections_trouble(&error) => {}
-            Err(error) if is_shortage(&error) => {
-                if last_message.is_none_or(|then| then.elapsed() >= ACCEPT_MESSAGE_EVERY) {
-                    eprintln!("http: cannot accept for now, new clients wait: {error}");
-                    last_message = Some(Instant::now());
-                }
-                urgo::sleep(pause);
-                pause = (pause * 2).min(ACCEPT_PAUSE_MAX);
-            }
-            Err(error) => return Err(error),
-        }
-    }
-}
-
-/// A client that left between its handshake and our accept, or a network error that accept(2) passes on: the next one
-/// may be fine.
-fn is_one_connections_trouble(error: &io::Error) -> bool {
-    use io::ErrorKind::*;
-    matches!(
-        error.kind(),
-        ConnectionAborted
-            | ConnectionReset
-            | Interrupted
-            | NetworkDown
-            | HostUnreachable
-            | NetworkUnreachable
-            | TimedOut
-    ) || matches!(error.raw_os_error(), Some(libc::EPROTO | libc::EPERM))
-}
-
-/// Out of descriptors or memory: passes when somebody gives some back.
-fn is_shortage(error: &io::Error) -> bool {
-    matches!(
-        error.raw_os_error(),
-        Some(libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM)
-    )
-}
-
-/// Waits until the last connection is gone, at most for the grace time. (What is left then, the end of `run` cuts.)
-fn wait_for_connections(server: &Server) {
-    let deadline = Instant::now() + GRACE_TIME;
-    let mut pause = Duration::from_millis(1);
-    while server.connections() > 0 {
-        if Instant::now() >= deadline {
-            eprintln!(
-                "http: {} connections were not done in time",
-                server.connections()
-            );
-            return;
-        }
-        urgo::sleep(pause);
-        pause = (pause * 2).min(Duration::from_millis(50));
-    }
+    runtime
+        .run(move || accept::serve(&server))
+        .map_err(|error| format!("cannot accept connections: {error}"))
 }
 
 /// Stops the server at the first SIGINT or SIGTERM and ends the process at the second. An ordinary thread does this: a

@@ -3,7 +3,7 @@
 
 use std::mem::MaybeUninit;
 
-use crate::answer::Status;
+use super::answer::Status;
 
 /// A head (request line and headers) may have this many bytes.
 pub(crate) const HEAD_BYTES_MAX: usize = 64 * 1024;
