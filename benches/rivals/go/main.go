@@ -14,7 +14,10 @@ import (
 )
 
 var cells = map[string]func(*cell) *sample{
+	"fib":       fib,
+	"nqueens":   nqueens,
 	"ping_pong": pingPong,
+	"skynet":    skynet,
 }
 
 var servers = map[string]func(*cell, net.Listener){

@@ -1,6 +1,6 @@
 //! # Purpose
 //!
-//! The same work on goroutines, threads, coroutines of may and tasks of tokio.
+//! The same work on goroutines, threads, coroutines of may, tasks of tokio and a pool of rayon.
 //!
 //! A workload writes its work once, as jobs over any channel or lock; this room runs the jobs on one host or another, times
 //! them and checks what they returned. tokio's work is written apart, because it is made of futures.
@@ -18,10 +18,12 @@
 mod channels;
 mod futures;
 mod jobs;
+mod pool;
 
 pub(crate) use channels::{Put, Take};
 pub(crate) use futures::{tasks, tokio_runtime};
 pub(crate) use jobs::{Job, coroutines, goroutines, may_on, runtime, threads};
+pub(crate) use pool::pooled;
 
 /// Operations of the warm-up before `ops`.
 pub(crate) fn warm_up(ops: usize) -> usize {

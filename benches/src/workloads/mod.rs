@@ -7,10 +7,20 @@
 //! `catalogue`, `cell`, `hosts`, `machine`, `net`.
 
 mod echo;
+mod fib;
+mod nqueens;
 mod ping_pong;
+mod skynet;
 mod switch;
 
 use crate::catalogue::Workload;
 
 /// All of them, in the order in which they are shown.
-pub(crate) const ALL: &[Workload] = &[switch::WORKLOAD, ping_pong::WORKLOAD, echo::WORKLOAD];
+pub(crate) const ALL: &[Workload] = &[
+    switch::WORKLOAD,
+    ping_pong::WORKLOAD,
+    echo::WORKLOAD,
+    skynet::WORKLOAD,
+    fib::WORKLOAD,
+    nqueens::WORKLOAD,
+];
