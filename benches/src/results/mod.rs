@@ -8,13 +8,17 @@
 
 mod compare;
 mod line;
+mod rank;
 mod summary;
 mod table;
+mod verdict;
 
-pub(crate) use compare::compare;
-pub(crate) use line::{JudgeText, Line, read_lines};
+pub(crate) use compare::{Wanted, compare};
+pub(crate) use line::{Line, read_lines};
+pub(crate) use rank::{LEVEL, SAMPLES_MIN};
 pub(crate) use summary::{Summary, ratios};
-pub(crate) use table::{print_case, print_verdict};
+pub(crate) use table::{columns, print_case, print_verdict, short};
+pub(crate) use verdict::{AHEAD, Judged, Verdict, ahead, judge, ratio_to};
 
 use crate::catalogue::{Case, Contender};
 use crate::cell::Sample;
@@ -62,5 +66,39 @@ impl Finished {
             .iter()
             .map(|series| Line::of(self, series))
             .collect()
+    }
+}
+
+/// A line as tests want it: judged by CPU time.
+#[cfg(test)]
+pub(crate) fn line(contender: &str, values: &[f64]) -> Line {
+    Line {
+        workload: "work".to_owned(),
+        case: "case".to_owned(),
+        contender: contender.to_owned(),
+        version: String::new(),
+        ops: 1,
+        checksum: "0".to_owned(),
+        workers: 1,
+        judge: line::JudgeText {
+            metric: "cpu_ns".to_owned(),
+            unit: "ns".to_owned(),
+            what: "CPU time".to_owned(),
+        },
+        params: std::collections::BTreeMap::new(),
+        metrics: std::collections::BTreeMap::from([("cpu_ns".to_owned(), values.to_vec())]),
+        latencies: None,
+        error: None,
+        is_quick: false,
+        facts: Facts {
+            cpu: "cpu".to_owned(),
+            cpus: vec![0],
+            kernel: "1.0".to_owned(),
+            governor: "none".to_owned(),
+            commit: "0123456789ab".to_owned(),
+            rustc: "rustc 1".to_owned(),
+            load: "0.00".to_owned(),
+            started: 1_700_000_000,
+        },
     }
 }

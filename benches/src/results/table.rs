@@ -1,9 +1,9 @@
 //! Results for the terminal.
 
-use super::{Line, Summary, ratios};
+use super::{Line, Summary, Verdict, ahead, judge, ratio_to};
 use crate::catalogue::{Budget, Case, Workload};
 
-/// Metrics that get a column of their own where a contender has them, with heading and factor.
+/// Metrics that get a column of their own where a contender has them: name, heading, factor.
 const COLUMNS: &[(&str, &str, f64)] = &[
     ("cpu_ns", "cpu ns", 1.0),
     ("wall_ns", "wall ns", 1.0),
@@ -16,6 +16,17 @@ const COLUMNS: &[(&str, &str, f64)] = &[
     ("syscalls", "syscalls", 1.0),
     ("peak_bytes", "peak MiB", 1.0 / 1_048_576.0),
 ];
+
+/// The columns for a case: all but the metric that decides, where some contender has them.
+pub(crate) fn columns(lines: &[Line]) -> Vec<(&'static str, &'static str, f64)> {
+    let is_judge = |metric: &str| lines.iter().any(|line| line.judge.metric == metric);
+    let has = |metric: &str| lines.iter().any(|line| line.metrics.contains_key(metric));
+    COLUMNS
+        .iter()
+        .filter(|(metric, _, _)| !is_judge(metric) && has(metric))
+        .copied()
+        .collect()
+}
 
 /// Prints one case: the metric that decides, the ratios of urgo to each rival, and the other metrics.
 pub(crate) fn print_case(workload: &Workload, case: &Case, lines: &[Line]) {
@@ -33,83 +44,72 @@ pub(crate) fn print_case(workload: &Workload, case: &Case, lines: &[Line]) {
         Some(budget) => println!("; budget {budget}"),
         None => println!(),
     }
-    let columns: Vec<_> = COLUMNS
-        .iter()
-        .filter(|(metric, _, _)| *metric != case.judge.metric)
-        .filter(|(metric, _, _)| lines.iter().any(|line| line.metrics.contains_key(*metric)))
-        .collect();
+    let columns = columns(lines);
     print!("{:<26}{:^34}{:>8}", "", case.judge.unit, "ratio");
     for (_, heading, _) in &columns {
         print!("{heading:>11}");
     }
     println!();
-    let ours = lines.iter().find(|line| line.contender == "urgo");
     for line in lines {
-        let name = format!("{} {}", line.contender, line.version);
-        let Some(judged) = Summary::of(line.judged().iter().copied()) else {
-            let why = line.error.as_deref().unwrap_or("nothing measured");
-            println!("{name:<26}  {}", why.lines().next().unwrap_or_default());
-            continue;
+        print_line(line, ratio_to(lines, &line.contender), &columns);
+    }
+    if let Some(judged) = case.budget.and_then(|budget| judge(budget, lines)) {
+        let word = match judged.verdict {
+            Verdict::Met => "met",
+            Verdict::Missed => "MISSED",
+            Verdict::Open => "not judged, since a rival is missing",
         };
-        let spread = format!("({} .. {})", short(judged.min), short(judged.max));
-        print!("{name:<26}{:>12}  {spread:<20}", short(judged.median));
-        match ours.and_then(|ours| ratios(ours.judged(), line.judged())) {
-            Some(ratio) if line.contender != "urgo" => print!("{:>8.3}", ratio.median),
-            _ => print!("{:>8}", ""),
-        }
-        for (metric, _, factor) in &columns {
-            match line.median(metric) {
-                Some(value) => print!("{:>11}", short(value * factor)),
-                None => print!("{:>11}", "-"),
-            }
-        }
-        println!();
+        println!("budget {}: {word}", judged.budget);
     }
-    if let Some(budget) = case.budget
-        && let Some(ours) = ours
-        && let Some(median) = ours.median(case.judge.metric)
-    {
-        let met = budget.is_met(median, |rival| {
-            let line = lines.iter().find(|line| line.contender == rival)?;
-            Some(ratios(ours.judged(), line.judged())?.median)
-        });
-        println!("budget {budget}: {}", if met { "met" } else { "MISSED" });
+}
+
+fn print_line(line: &Line, ratio: Option<f64>, columns: &[(&str, &str, f64)]) {
+    let name = format!("{} {}", line.contender, line.version);
+    let Some(judged) = Summary::of(line.judged().iter().copied()) else {
+        let why = line.error.as_deref().unwrap_or("nothing measured");
+        println!("{name:<26}  {}", why.lines().next().unwrap_or_default());
+        return;
+    };
+    let spread = format!("({} .. {})", short(judged.min), short(judged.max));
+    print!("{name:<26}{:>12}  {spread:<20}", short(judged.median));
+    match ratio {
+        Some(ratio) if line.contender != "urgo" => print!("{ratio:>8.3}"),
+        _ => print!("{:>8}", ""),
     }
+    for (metric, _, factor) in columns {
+        match line.median(metric) {
+            Some(value) => print!("{:>11}", short(value * factor)),
+            None => print!("{:>11}", "-"),
+        }
+    }
+    println!();
 }
 
 /// Prints what is to be explained: budgets that were missed, and cases in which a rival is ahead by more than 5 %.
 pub(crate) fn print_verdict(cases: &[(String, Option<Budget>, Vec<Line>)]) {
     let mut lost = Vec::new();
-    let (mut met, mut missed) = (0, Vec::new());
+    let (mut met, mut open, mut missed) = (0, 0, Vec::new());
     for (name, budget, lines) in cases {
-        let Some(ours) = lines.iter().find(|line| line.contender == "urgo") else {
-            continue;
-        };
-        let ratio_to = |rival: &str| {
-            let line = lines.iter().find(|line| line.contender == rival)?;
-            Some(ratios(ours.judged(), line.judged())?.median)
-        };
-        if let (Some(budget), Some(median)) = (budget, ours.median(&ours.judge.metric)) {
-            if budget.is_met(median, ratio_to) {
-                met += 1;
-            } else {
-                missed.push(format!(
-                    "{name}: {} {}, budget {budget}",
-                    short(median),
-                    ours.judge.unit
-                ));
-            }
+        match budget.and_then(|budget| judge(budget, lines)) {
+            Some(judged) if judged.verdict == Verdict::Missed => missed.push(format!(
+                "{name}: {} {}, budget {}",
+                short(judged.ours.median),
+                lines[0].judge.unit,
+                judged.budget
+            )),
+            Some(judged) if judged.verdict == Verdict::Met => met += 1,
+            Some(_) => open += 1,
+            None => {}
         }
-        for line in lines {
-            match ratio_to(&line.contender) {
-                Some(ratio) if ratio > 1.05 => {
-                    lost.push(format!("{name}: {ratio:.2} times {}", line.contender))
-                }
-                _ => {}
-            }
+        for (rival, ratio) in ahead(lines) {
+            lost.push(format!("{name}: {ratio:.2} times {rival}"));
         }
     }
-    println!("\n== budgets: {met} met, {} missed", missed.len());
+    print!("\n== budgets: {met} met, {} missed", missed.len());
+    if open > 0 {
+        print!(", {open} not judged, since a rival is missing");
+    }
+    println!();
     missed.iter().for_each(|line| println!("   missed: {line}"));
     println!("== rivals ahead by more than 5 %: {}", lost.len());
     lost.iter().for_each(|line| println!("   {line}"));

@@ -117,6 +117,8 @@ pub(super) fn cell(
 
 fn finish(mut command: Command, interrupt: &Interrupt) -> Result<Sample, String> {
     command
+        // Out of the terminal's reach: Ctrl-C is for the runner, who ends the cell and knows why it ended.
+        .process_group(0)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());

@@ -90,7 +90,9 @@ pub(crate) fn run(plan: &Plan, facts: &Facts, go: &Go, mut each: impl FnMut(&Fin
         contenders(plan, workload, case).len() * (rounds(plan, case) + counted)
     });
     let progress = Progress::start(total.sum());
-    for (workload, mut case) in cases {
+    let all = cases.len();
+    for (at, (workload, mut case)) in cases.into_iter().enumerate() {
+        progress.case(at + 1, all, workload.name, &case.name);
         let turn = Turn {
             plan,
             workload,
@@ -263,4 +265,39 @@ fn disagreements(all: &[Series]) -> Vec<String> {
         }
     }
     found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn series(contender: &'static str, ops: u64, checksum: u64) -> Series {
+        Series {
+            contender,
+            version: String::new(),
+            samples: vec![Sample::new(ops, checksum)],
+            syscalls: None,
+            error: None,
+        }
+    }
+
+    #[test]
+    fn contenders_that_compute_something_else_are_found() {
+        let same = [series("a", 8, 1), series("b", 8, 1), series("c", 4, 2)];
+        assert!(disagreements(&same).is_empty());
+        let other = [series("a", 8, 1), series("b", 4, 2), series("c", 8, 3)];
+        let found = disagreements(&other);
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert!(
+            found[0].starts_with("c ") && found[0].contains(" a "),
+            "{found:?}"
+        );
+    }
+
+    #[test]
+    fn a_contender_that_is_not_of_one_mind_is_found() {
+        let mut fickle = series("a", 8, 1);
+        fickle.samples.push(Sample::new(8, 2));
+        assert_eq!(disagreements(&[fickle]).len(), 1);
+    }
 }

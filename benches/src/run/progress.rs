@@ -2,7 +2,7 @@
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// A bar on standard error if that is a terminal; else nothing, since the tables appear one by one.
+/// On standard error: a bar if that is a terminal, else a line for each case, so that a log shows how far it is.
 #[derive(Debug)]
 pub(super) struct Progress {
     bar: ProgressBar,
@@ -16,6 +16,13 @@ impl Progress {
         );
         bar.set_style(style.expect("the template is valid"));
         Progress { bar }
+    }
+
+    /// The next case begins, the one numbered `at` of `all`.
+    pub(super) fn case(&self, at: usize, all: usize, workload: &str, case: &str) {
+        if self.bar.is_hidden() {
+            eprintln!("[{at}/{all}] {workload}, {case}");
+        }
     }
 
     /// The next cell begins; round 0 is the one in which system calls are counted.
