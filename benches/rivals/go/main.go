@@ -21,7 +21,9 @@ var cells = map[string]func(*cell) *sample{
 }
 
 var servers = map[string]func(*cell, net.Listener){
-	"echo": echo,
+	"echo":      echo,
+	"http":      hello,
+	"http_idle": hello,
 }
 
 func main() {

@@ -10,10 +10,12 @@ mod clocks;
 mod counters;
 mod cpus;
 mod facts;
+mod limits;
 mod process;
 
 pub(crate) use clocks::{cpu_ns_of, process_cpu_ns};
 pub(crate) use counters::{SYSCALLS_FD, SyscallCount, inherited_count};
 pub(crate) use cpus::{allowed_cpus, pin_to};
 pub(crate) use facts::{Facts, locked_version};
+pub(crate) use limits::allow_descriptors;
 pub(crate) use process::{Usage, die_with_parent, peak_bytes_of, resident_bytes_of, switches_of};

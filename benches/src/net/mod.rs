@@ -8,6 +8,7 @@
 
 mod buffer_ring;
 pub(crate) mod client;
+mod hash;
 mod server;
 pub(crate) mod servers;
 

@@ -2,7 +2,9 @@
 
 use crate::catalogue::{Role, Workload};
 use crate::cell::{Cell, Sample};
-use crate::machine::{SyscallCount, cpu_ns_of, inherited_count, peak_bytes_of, switches_of};
+use crate::machine::{
+    SyscallCount, allow_descriptors, cpu_ns_of, inherited_count, peak_bytes_of, switches_of,
+};
 use crate::run::{COMMAND_SERVE, GO_PROGRAM, confined, say};
 use std::io::{BufRead, BufReader};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -40,6 +42,8 @@ impl Server {
             .expect("a contender of the catalogue");
         let go = matches!(contender.role, Role::Go)
             .then(|| std::env::var(GO_PROGRAM).expect("the Go program was built"));
+        // For both sides of many connections.
+        allow_descriptors();
         let mut command = say(COMMAND_SERVE, cell, go.as_deref());
         // This process is measured with a counter in hand only when the runner counts.
         let count = inherited_count().map(|_| SyscallCount::open().expect("as the runner did"));

@@ -2,7 +2,7 @@
 
 use crate::catalogue::{Budget, Case, Contender, Judge, Size, Workload};
 use crate::cell::{Cell, Sample};
-use crate::net::client::Closed;
+use crate::net::client::{Closed, Exchange};
 use crate::net::{Server, servers};
 use std::time::Duration;
 
@@ -42,7 +42,11 @@ fn cases(size: Size) -> Vec<Case> {
 
 fn client(cell: &Cell, server: &Server) -> Sample {
     let window = Duration::from_millis(cell.get("window_ms"));
-    let mut client = Closed::connect(server.address, cell.get("connections"), cell.get("message"));
+    let mut client = Closed::connect(
+        server.address,
+        cell.get("connections"),
+        Exchange::echo(cell.get("message")),
+    );
     client.run(window / 5);
     let before = server.snapshot();
     let seen = client.run(window);

@@ -8,6 +8,8 @@
 
 mod echo;
 mod fib;
+mod http;
+mod http_idle;
 mod nqueens;
 mod ping_pong;
 mod skynet;
@@ -20,6 +22,8 @@ pub(crate) const ALL: &[Workload] = &[
     switch::WORKLOAD,
     ping_pong::WORKLOAD,
     echo::WORKLOAD,
+    http::WORKLOAD,
+    http_idle::WORKLOAD,
     skynet::WORKLOAD,
     fib::WORKLOAD,
     nqueens::WORKLOAD,

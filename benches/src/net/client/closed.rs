@@ -8,6 +8,7 @@
 //! # Safety
 //! Requests are sent from one leaked, constant buffer; answers land in a buffer ring, which lives as long as the process.
 
+use super::Exchange;
 use crate::cell::{Latencies, latencies};
 use crate::net::buffer_ring::BufferRing;
 use crate::net::servers::raw_oneshot::{operation, push, ring};
@@ -27,7 +28,7 @@ pub(crate) struct Closed {
     ring: IoUring,
     buffers: BufferRing,
     peers: Vec<Peer>,
-    request: &'static [u8],
+    exchange: Exchange,
     completions: Vec<cqueue::Entry>,
     epoch: Instant,
 }
@@ -55,10 +56,9 @@ pub(crate) struct Window {
 
 impl Closed {
     /// Connects, and sends the first request on each connection.
-    pub(crate) fn connect(address: SocketAddr, connections: usize, message: usize) -> Closed {
+    pub(crate) fn connect(address: SocketAddr, connections: usize, exchange: Exchange) -> Closed {
         let ring = ring();
         let buffers = BufferRing::register(&ring, GROUP, BUFFERS, BUFFER_BYTES);
-        let request: Vec<u8> = (0..message).map(|at| at as u8).collect();
         let peers = (0..connections)
             .map(|_| {
                 let stream = TcpStream::connect(address).expect("the server listens");
@@ -74,7 +74,7 @@ impl Closed {
             ring,
             buffers,
             peers,
-            request: request.leak(),
+            exchange,
             completions: Vec::new(),
             epoch: Instant::now(),
         };
@@ -88,7 +88,7 @@ impl Closed {
     /// Runs for `length` and counts.
     ///
     /// # Panics
-    /// If the server closes a connection or answers something else than it was sent.
+    /// If the server closes a connection or answers something else than it should.
     pub(crate) fn run(&mut self, length: Duration) -> Window {
         let mut window = Window {
             requests: 0,
@@ -139,12 +139,12 @@ impl Closed {
             let bytes = result as usize;
             let id = cqueue::buffer_select(flags).expect("a received message names its buffer");
             let peer = &mut self.peers[at];
-            let from = self.request.len() - peer.missing_bytes;
-            let expected = self.request.get(from..from + bytes);
-            assert_eq!(
-                Some(self.buffers.received(id, bytes)),
-                expected,
-                "connection {at}: a wrong answer"
+            let from = self.exchange.answer_bytes() - peer.missing_bytes;
+            let received = self.buffers.received(id, bytes);
+            assert!(
+                self.exchange.is_answer(from, received),
+                "connection {at}: a wrong answer: {}",
+                received.escape_ascii()
             );
             peer.missing_bytes -= bytes;
             let (is_whole, sent_ns) = (peer.missing_bytes == 0, peer.sent_ns);
@@ -175,9 +175,10 @@ impl Closed {
     fn send(&mut self, at: usize, now_ns: u64) {
         let peer = &mut self.peers[at];
         peer.sent_ns = now_ns;
-        peer.missing_bytes = self.request.len();
+        peer.missing_bytes = self.exchange.answer_bytes();
         let fd = Fd(peer.stream.as_raw_fd());
-        let entry = opcode::Send::new(fd, self.request.as_ptr(), self.request.len() as u32)
+        let request = self.exchange.request;
+        let entry = opcode::Send::new(fd, request.as_ptr(), request.len() as u32)
             .flags(libc::MSG_WAITALL)
             .build();
         push(

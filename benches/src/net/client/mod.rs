@@ -4,5 +4,8 @@
 //! waking it, and it is the same for all servers.
 
 mod closed;
+mod exchange;
+pub(crate) mod http;
 
 pub(crate) use closed::Closed;
+pub(crate) use exchange::Exchange;
