@@ -50,9 +50,10 @@ func warmUp(ops int) int { return max(ops/4, 1) }
 
 // sample is what a measurement answers.
 type sample struct {
-	Ops      uint64             `json:"ops"`
-	Checksum string             `json:"checksum"`
-	Metrics  map[string]float64 `json:"metrics"`
+	Ops       uint64             `json:"ops"`
+	Checksum  string             `json:"checksum"`
+	Metrics   map[string]float64 `json:"metrics"`
+	Latencies string             `json:"latencies,omitempty"`
 }
 
 // lap is a running measurement of this process.

@@ -16,6 +16,12 @@ import (
 var cells = map[string]func(*cell) *sample{
 	"fib":       fib,
 	"nqueens":   nqueens,
+	"stream":    stream,
+	"mpmc":      mpmc,
+	"fan":       fan,
+	"select":    selects,
+	"mutex":     mutex,
+	"wake":      wake,
 	"ping_pong": pingPong,
 	"skynet":    skynet,
 }

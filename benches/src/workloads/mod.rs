@@ -7,13 +7,19 @@
 //! `catalogue`, `cell`, `hosts`, `machine`, `net`.
 
 mod echo;
+mod fan;
 mod fib;
 mod http;
 mod http_idle;
+mod mpmc;
+mod mutex;
 mod nqueens;
 mod ping_pong;
+mod select;
 mod skynet;
+mod stream;
 mod switch;
+mod wake;
 
 use crate::catalogue::Workload;
 
@@ -21,6 +27,12 @@ use crate::catalogue::Workload;
 pub(crate) const ALL: &[Workload] = &[
     switch::WORKLOAD,
     ping_pong::WORKLOAD,
+    stream::WORKLOAD,
+    mpmc::WORKLOAD,
+    fan::WORKLOAD,
+    select::WORKLOAD,
+    mutex::WORKLOAD,
+    wake::WORKLOAD,
     echo::WORKLOAD,
     http::WORKLOAD,
     http_idle::WORKLOAD,
