@@ -14,16 +14,16 @@ import (
 )
 
 var cells = map[string]func(*cell) *sample{
-	"fib":       fib,
-	"nqueens":   nqueens,
-	"stream":    stream,
-	"mpmc":      mpmc,
 	"fan":       fan,
-	"select":    selects,
+	"fib":       fib,
+	"mpmc":      mpmc,
 	"mutex":     mutex,
-	"wake":      wake,
+	"nqueens":   nqueens,
 	"ping_pong": pingPong,
+	"select":    selects,
 	"skynet":    skynet,
+	"stream":    stream,
+	"wake":      wake,
 }
 
 var servers = map[string]func(*cell, net.Listener){

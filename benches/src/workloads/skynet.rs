@@ -2,7 +2,7 @@
 
 use crate::catalogue::{Budget, Case, Contender, Judge, Size, Workload};
 use crate::cell::{Cell, Sample};
-use crate::hosts::{Job, coroutines, goroutines, pooled, tasks};
+use crate::hosts::{Job, goroutines, pooled, tasks};
 use std::array::from_fn;
 use std::future::Future;
 use std::pin::Pin;
@@ -15,14 +15,14 @@ pub(super) const WORKLOAD: Workload = Workload {
            is checked. One operation is one goroutine, but what is judged is the whole. The warm-up is a tree of one level \
            less, so most of the memory is touched for the first time, as in the program that this is known from. In Go the \
            results come by one channel per parent, elsewhere by join handles. rayon's tasks are no coroutines: one that waits \
-           runs others on its own stack.",
+           runs others on its own stack. may is not here: each of its coroutines is two memory mappings, so that a tree of \
+           100,000 already exceeds the 65,530 that a process may have by default.",
     is_not: "a measure of goroutines that wait for long, or for anything but each other.",
     cases,
     contenders: &[
         Contender::alone("urgo", urgo),
         Contender::GO,
         Contender::alone("tokio", tokio_tasks).from_crate("tokio"),
-        Contender::alone("may", may_coroutines).from_crate("may"),
         Contender::alone("rayon", rayon_tasks).from_crate("rayon"),
     ],
     client: None,
@@ -116,24 +116,6 @@ fn tokio_tasks(cell: &Cell) -> Sample {
         })
     }
     whole(tasks(cell, sum, |ops| grow(0, leaves(ops))))
-}
-
-fn may_coroutines(cell: &Cell) -> Sample {
-    fn grow(first: u64, leaves: u64) -> u64 {
-        if leaves == 1 {
-            return first;
-        }
-        let below = leaves / CHILDREN as u64;
-        let children: [_; CHILDREN] = from_fn(|i| {
-            let first = first + i as u64 * below;
-            may::go!(move || grow(first, below))
-        });
-        let sums = children.into_iter().map(|child| child.join());
-        sums.map(|sum| sum.expect("no panic")).sum()
-    }
-    whole(coroutines(cell, sum, |ops| {
-        vec![Job::new(None, move || grow(0, leaves(ops)))]
-    }))
 }
 
 fn rayon_tasks(cell: &Cell) -> Sample {
