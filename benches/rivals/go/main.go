@@ -14,16 +14,22 @@ import (
 )
 
 var cells = map[string]func(*cell) *sample{
-	"fan":       fan,
-	"fib":       fib,
-	"mpmc":      mpmc,
-	"mutex":     mutex,
-	"nqueens":   nqueens,
-	"ping_pong": pingPong,
-	"select":    selects,
-	"skynet":    skynet,
-	"stream":    stream,
-	"wake":      wake,
+	"fan":        fan,
+	"fib":        fib,
+	"mpmc":       mpmc,
+	"mutex":      mutex,
+	"nqueens":    nqueens,
+	"parked":     sleepers,
+	"ping_pong":  pingPong,
+	"scale":      scale,
+	"select":     selects,
+	"skynet":     skynet,
+	"sleep":      sleepCell,
+	"spawn_join": spawnJoin,
+	"stream":     stream,
+	"timers":     timers,
+	"wake":       wake,
+	"yield_now":  yieldNow,
 }
 
 var servers = map[string]func(*cell, net.Listener){

@@ -23,11 +23,14 @@ impl Job {
     }
 }
 
-/// urgo with one worker on each of the cell's CPUs.
+/// urgo with one worker on each of the cell's CPUs, and with stacks of the parameter `stack_bytes`, if it is there.
 pub(crate) fn runtime(cell: &Cell) -> urgo::Runtime {
-    let builder = urgo::Runtime::builder()
+    let mut builder = urgo::Runtime::builder()
         .workers(cell.workers())
         .cpus(&cell.cpus);
+    if let Some(bytes) = cell.find("stack_bytes") {
+        builder = builder.stack_size(bytes);
+    }
     builder.build().expect("a runtime on the CPUs of the cell")
 }
 

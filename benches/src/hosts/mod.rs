@@ -17,13 +17,17 @@
 
 mod channels;
 mod futures;
+mod green;
 mod jobs;
 mod pool;
+mod sleepers;
 
 pub(crate) use channels::{Put, Take};
 pub(crate) use futures::{tasks, tokio_runtime};
+pub(crate) use green::{Coroutines, Goroutines, Green};
 pub(crate) use jobs::{Job, coroutines, goroutines, may_on, runtime, threads};
 pub(crate) use pool::pooled;
+pub(crate) use sleepers::{sleepers, sleeping_tasks};
 
 /// Operations of the warm-up before `ops`.
 pub(crate) fn warm_up(ops: usize) -> usize {

@@ -14,18 +14,32 @@ mod http_idle;
 mod mpmc;
 mod mutex;
 mod nqueens;
+mod parked;
 mod ping_pong;
+mod ring_nop;
+mod scale;
 mod select;
 mod skynet;
+mod sleep;
+mod spawn_join;
 mod stream;
 mod switch;
+mod timers;
 mod wake;
+mod yield_now;
 
 use crate::catalogue::Workload;
 
 /// All of them, in the order in which they are shown.
 pub(crate) const ALL: &[Workload] = &[
     switch::WORKLOAD,
+    yield_now::WORKLOAD,
+    spawn_join::WORKLOAD,
+    ring_nop::WORKLOAD,
+    sleep::WORKLOAD,
+    timers::WORKLOAD,
+    parked::WORKLOAD,
+    scale::WORKLOAD,
     ping_pong::WORKLOAD,
     stream::WORKLOAD,
     mpmc::WORKLOAD,

@@ -1,0 +1,133 @@
+//! What does one turn through the scheduler cost?
+
+use crate::catalogue::{Budget, Case, Contender, Size, Workload};
+use crate::cell::{Cell, Lap, Sample};
+use crate::hosts::{Job, coroutines, goroutines, tasks, warm_up};
+use corosensei::stack::DefaultStack;
+use corosensei::{Coroutine, CoroutineResult};
+use std::collections::VecDeque;
+
+pub(super) const WORKLOAD: Workload = Workload {
+    name: "yield_now",
+    question: "What does one turn through the scheduler cost?",
+    work: "2 or 1024 goroutines call yield_now in a loop until all have done their share. One operation is one yield: leave the \
+           goroutine, one pass of the worker's loop, enter the next one. corosensei is the least that any runtime could do: \
+           coroutines resumed round robin from a `VecDeque`, without preemption, fairness, rings, timers or stealing; it has \
+           no second worker.",
+    is_not: "a measure of cold stacks: each goroutine touches one or two cache lines of its stack, and with 1024 of them the \
+             working set fits the second-level cache.",
+    cases,
+    contenders: &[
+        Contender::alone("urgo", urgo),
+        Contender::alone("corosensei", queue_over_corosensei).from_crate("corosensei"),
+        Contender::GO.fewer(4),
+        Contender::alone("tokio", tokio_tasks)
+            .from_crate("tokio")
+            .fewer(4),
+        Contender::alone("may", may_coroutines)
+            .from_crate("may")
+            .fewer(4),
+    ],
+    client: None,
+};
+
+const STACK_BYTES: usize = 64 << 10;
+
+fn cases(size: Size) -> Vec<Case> {
+    let ops = size.of(1 << 23, 1 << 14);
+    let case = |goroutines: usize, workers: usize| {
+        let plural = if workers == 1 { "" } else { "s" };
+        let name = format!("{goroutines} goroutines, {workers} worker{plural}");
+        Case::new(name, workers, ops).param("goroutines", goroutines)
+    };
+    vec![
+        case(2, 1).budget(Budget::AtMost(10.0)),
+        case(1024, 1).budget(Budget::AtMost(22.0)),
+        case(1024, 2).only(&["urgo", "go", "tokio", "may"]),
+    ]
+}
+
+/// Every yield counts one. Numbers of goroutines divide numbers of operations.
+fn sum(ops: usize) -> u64 {
+    ops as u64
+}
+
+fn jobs(cell: &Cell, ops: usize, yield_now: fn()) -> Vec<Job> {
+    let goroutines: usize = cell.get("goroutines");
+    let yields = ops / goroutines;
+    let job = |_| {
+        Job::new(None, move || {
+            (0..yields).for_each(|_| yield_now());
+            yields as u64
+        })
+    };
+    (0..goroutines).map(job).collect()
+}
+
+fn urgo(cell: &Cell) -> Sample {
+    goroutines(cell, sum, |ops| jobs(cell, ops, urgo::yield_now))
+}
+
+fn may_coroutines(cell: &Cell) -> Sample {
+    coroutines(cell, sum, |ops| jobs(cell, ops, may::coroutine::yield_now))
+}
+
+fn tokio_tasks(cell: &Cell) -> Sample {
+    let tasks_count: usize = cell.get("goroutines");
+    tasks(cell, sum, |ops| turns(tasks_count, ops / tasks_count))
+}
+
+async fn turns(tasks: usize, yields: usize) -> u64 {
+    let spawn = |_| {
+        tokio::spawn(async move {
+            for _ in 0..yields {
+                tokio::task::yield_now().await;
+            }
+            yields as u64
+        })
+    };
+    let handles: Vec<_> = (0..tasks).map(spawn).collect();
+    let mut sum = 0;
+    for handle in handles {
+        sum += handle.await.expect("no panic");
+    }
+    sum
+}
+
+fn queue_over_corosensei(cell: &Cell) -> Sample {
+    let once = |ops: usize| {
+        let count: usize = cell.get("goroutines");
+        let yields = ops / count;
+        let coroutine = |_| {
+            let stack = DefaultStack::new(STACK_BYTES).expect("a 64 KiB stack");
+            Coroutine::with_stack(stack, move |yielder, ()| {
+                for _ in 0..yields {
+                    yielder.suspend(());
+                }
+            })
+        };
+        let mut coroutines: Vec<Coroutine<(), (), ()>> = (0..count).map(coroutine).collect();
+        // A queue of indices: moving the coroutines themselves, several words each, through it more than doubles the cost.
+        let mut queue: VecDeque<usize> = (0..count).collect();
+        let mut seen = 0;
+        let lap = Lap::start();
+        while let Some(at) = queue.pop_front() {
+            match coroutines[at].resume(()) {
+                CoroutineResult::Yield(()) => {
+                    seen += 1;
+                    queue.push_back(at);
+                }
+                CoroutineResult::Return(()) => {}
+            }
+        }
+        let sample = lap.stop(ops, seen);
+        assert_eq!(
+            seen,
+            sum(ops),
+            "a coroutine did not yield as often as it should"
+        );
+        sample
+    };
+    once(warm_up(cell.ops()));
+    once(cell.ops())
+}
