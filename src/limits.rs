@@ -55,6 +55,9 @@ pub(crate) const FLUSH_BATCH: u32 = 64;
 pub(crate) const FLUSH_AGE_US: u64 = 50;
 /// How long a worker looks for work of others before it sleeps, in microseconds.
 pub(crate) const SPIN_US: u64 = 5;
+/// The same while goroutines of several workers talk to each other: what it costs, in microseconds, to fall asleep and be woken
+/// by another CPU. Who has waited that long for a wake-up that came might as well have looked for it.
+pub(crate) const TALK_SPIN_US: u64 = 50;
 
 /// Time between two reports of the watch thread on one worker, in nanoseconds: a program that is stuck again and again is
 /// told so, not drowned.

@@ -30,7 +30,7 @@ use super::stop::Stopping;
 use super::task::Task;
 use crate::atomic::Ordering;
 use crate::goroutine::{Goroutine, Slab, StackPool, Waiting};
-use crate::limits::{FAIR_TICKS, FLUSH_AGE_US, FRESH_BATCH, LOOK_AGE_US, SPIN_US};
+use crate::limits::{FAIR_TICKS, FLUSH_AGE_US, FRESH_BATCH, LOOK_AGE_US, SPIN_US, TALK_SPIN_US};
 use crate::park::{Outcome, Presence, Token, WaitQueue, Wake};
 use crate::seam::{Choice, Driver};
 use crate::timer::Timers;
@@ -93,6 +93,9 @@ pub(crate) struct Worker {
     pub(crate) flush_at: Cell<u64>,
     flush_age: u64,
     spin: u64,
+    talk_spin: u64,
+    /// The last sleep was short and ended by another worker: goroutines talk across workers, so the next search is longer.
+    is_talking: Cell<bool>,
     trim_at: Cell<u64>,
     pub(crate) ids: Cell<(u64, u64)>,
     /// `Stop::epoch` as of this worker's last stop turn.
@@ -143,6 +146,8 @@ impl Worker {
             flush_at: Cell::new(u64::MAX),
             flush_age: clock.ticks_of_us(FLUSH_AGE_US),
             spin: clock.ticks_of_us(SPIN_US),
+            talk_spin: clock.ticks_of_us(TALK_SPIN_US),
+            is_talking: Cell::new(false),
             trim_at: Cell::new(u64::MAX),
             ids: Cell::new((0, 0)),
             stop_epoch: Cell::new(0),

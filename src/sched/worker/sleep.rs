@@ -10,7 +10,7 @@ use super::super::idle;
 use super::super::task::Task;
 use super::{Worker, bump};
 use crate::atomic::Ordering;
-use crate::limits::BUSY_SUBMISSIONS;
+use crate::limits::{BUSY_SUBMISSIONS, TALK_SPIN_US};
 use crossbeam_deque::Steal;
 use std::os::fd::AsRawFd;
 use urgo_sys::event_fd::EventFd;
@@ -53,8 +53,13 @@ impl Worker {
             self.has_work() || self.shared.stop.has_moved(self.stop_epoch.get()) || !self.arm();
         if !stays_awake {
             bump(&self.remote.counts.sleeps, 1);
+            let asleep = self.shared.clock.ticks();
             // Whatever ended the wait, the loop looks at every source next.
             let _ = self.with_driver(|driver| driver.wait(deadline));
+            // Not worth it: the other side fell asleep meanwhile, too, and has to be woken for the next word.
+            let was_short = self.shared.clock.ticks() - asleep < 2 * self.talk_spin;
+            self.is_talking
+                .set(was_short && !self.remote.inbox.is_empty());
             self.flush_at.set(u64::MAX);
         } else if self.with_driver(|driver| driver.sq_pending()) > 0 {
             let _ = self.with_driver(|driver| driver.flush());
@@ -132,7 +137,7 @@ impl Worker {
         if !self.shared.idle.start_search() {
             return self.linger();
         }
-        let until = self.shared.clock.ticks().saturating_add(self.spin);
+        let until = self.search_until();
         loop {
             let found = self.steal();
             if found
@@ -148,6 +153,7 @@ impl Worker {
             {
                 // We fall asleep next, and look at everything behind that protocol's fence.
                 self.shared.idle.end_search();
+                self.is_talking.set(false);
                 return false;
             }
             core::hint::spin_loop();
@@ -157,7 +163,7 @@ impl Worker {
     /// Another worker searches: waits as long for what comes to this one alone, since of two goroutines that talk across
     /// workers the one is still leaving its search when the other has nothing to do.
     fn linger(&self) -> bool {
-        let until = self.shared.clock.ticks().saturating_add(self.spin);
+        let until = self.search_until();
         loop {
             if !self.remote.inbox.is_empty() || self.with_driver(|driver| driver.cq_ready()) {
                 return true;
@@ -165,10 +171,25 @@ impl Worker {
             if self.with_driver(|driver| driver.has_work_flag())
                 || self.shared.clock.ticks() >= until
             {
+                self.is_talking.set(false);
                 return false;
             }
             core::hint::spin_loop();
         }
+    }
+
+    /// `Clock::ticks` until which a search that has just begun goes on. A long one never lets a timer wait.
+    fn search_until(&self) -> u64 {
+        let spin = if self.is_talking.get()
+            && self
+                .deadline()
+                .is_none_or(|at| at > self.shared.clock.now_ns() + 1000 * TALK_SPIN_US)
+        {
+            self.talk_spin
+        } else {
+            self.spin
+        };
+        self.shared.clock.ticks().saturating_add(spin)
     }
 
     pub(super) fn search_drafted(&self) {
