@@ -11,9 +11,10 @@ use std::time::{Duration, Instant};
 /// One message at one moment.
 #[derive(Debug)]
 pub(super) struct At {
-    /// The message.
-    moment: Instant,
-    /// The same by the scheduler's clock, or a little later.
+    /// The message, where the user gave it; else it is made of `due_ns` when somebody takes it. To make it at once would take a
+    /// second look at the clock, which is half the cost of a timer that nobody waits for.
+    moment: Option<Instant>,
+    /// When it is due, by the scheduler's clock.
     due_ns: u64,
     /// Relaxed: nothing but the message goes with it, and that never changes.
     is_taken: AtomicBool,
@@ -22,7 +23,7 @@ pub(super) struct At {
 impl At {
     pub(super) fn due(moment: Instant) -> At {
         At {
-            moment,
+            moment: Some(moment),
             due_ns: moment.deadline_ns(),
             is_taken: AtomicBool::new(false),
         }
@@ -30,18 +31,22 @@ impl At {
 
     /// `None` if that is too far away to say.
     pub(super) fn after(duration: Duration) -> Option<At> {
-        Some(At {
-            moment: Instant::now().checked_add(duration)?,
-            due_ns: sched::now_ns().saturating_add(duration_ns(duration)),
+        let due_ns = sched::now_ns().saturating_add(duration_ns(duration));
+        (due_ns != sched::NEVER).then_some(At {
+            moment: None,
+            due_ns,
             is_taken: AtomicBool::new(false),
         })
     }
 
     pub(super) fn try_recv(&self) -> Result<Instant, TryRecvError> {
-        if self.is_empty() || self.is_taken.swap(true, Ordering::Relaxed) {
+        let now_ns = sched::now_ns();
+        if now_ns < self.due_ns || self.is_taken.swap(true, Ordering::Relaxed) {
             return Err(TryRecvError::Empty);
         }
-        Ok(self.moment)
+        Ok(self
+            .moment
+            .unwrap_or_else(|| instant_of(self.due_ns, now_ns)))
     }
 
     pub(super) fn recv(&self, deadline_ns: u64) -> Result<Instant, RecvTimeoutError> {
@@ -60,6 +65,14 @@ impl At {
     pub(super) fn is_empty(&self) -> bool {
         self.is_taken.load(Ordering::Relaxed) || sched::now_ns() < self.due_ns
     }
+}
+
+/// The moment `due_ns` in std's clock, if it was `now_ns` a moment ago. Std's clock is read second: so the result is no earlier than
+/// `due_ns`, and no later than the present.
+fn instant_of(due_ns: u64, now_ns: u64) -> Instant {
+    let now = Instant::now();
+    now.checked_sub(Duration::from_nanos(now_ns - due_ns))
+        .unwrap_or(now)
 }
 
 /// One message per beat. Beats that nobody took in time are skipped; those to come keep their times.
