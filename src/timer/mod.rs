@@ -6,15 +6,24 @@
 //! # Words
 //!
 //! *Deadline*: absolute, nanoseconds of `CLOCK_MONOTONIC`; `u64::MAX` is *never* and is not registered. *Sequence*: order
-//! of registration, which breaks ties.
+//! of registration, which breaks ties. *Run*: a queue in which each deadline is no earlier than the one before. *Slot*: where a
+//! registered timer's place is written down.
 //!
 //! # Algorithm
 //!
-//! A 4-ary heap of (deadline, sequence) in one vector (a quarter of the levels' cache misses of a binary heap at the same
-//! number of comparisons). Each entry points to its [`TimerNode`] on the waiter's stack, and the node knows its place in
-//! the heap, so cancelling is O(log n), and O(1) for the common case that the timer is among the latest. A cancelled
-//! timer leaves at once, memory included. The kernel sees none of this: one deadline, the earliest, goes with the ring
-//! wait. (One kernel timeout per sleep was rejected: cancelling one is linear in those outstanding.)
+//! 1. A program has few different durations, and timers of one duration are registered in the order in which they are due. So
+//!    there are [`RUNS`] runs (`run`), each a queue: a new timer goes to the end of the run whose last deadline is the latest one
+//!    that is not later than its own, or starts an empty run. Registering, cancelling and firing cost the same however many there are.
+//! 2. What fits no run goes into a 4-ary heap (`heap`; a quarter of the levels of a binary one at the same number of comparisons).
+//! 3. The next timer is the first of the fronts of the runs and the top of the heap, by (deadline, sequence).
+//! 4. A registered [`TimerNode`], on its waiter's stack, knows its slot, and the slot knows the place (`slots`). What moves timers
+//!    about writes into the compact table of slots, not onto the stacks of others, each of which is in a page of its own.
+//! 5. A timer cancelled in the midst of a run leaves a gap; when half of a run is gaps it is closed up. So memory is proportional
+//!    to the timers that are registered, and after a peak the table of slots is written anew at a fraction of its size.
+//!
+//! The kernel sees none of this: one deadline, the earliest, goes with the ring wait. (One kernel timeout per sleep was rejected:
+//! cancelling one is linear in those outstanding. A heap alone was, too: with 1000 sleepers of 1 ms a third of the worker's time
+//! went into moving them about. A wheel was: it has a period at which it looks, or bits to search, and rounds.)
 //!
 //! # Safety
 //!
@@ -22,10 +31,20 @@
 
 #![allow(unsafe_code)]
 
+mod heap;
+mod run;
+mod slots;
+
 use core::cell::Cell;
 use core::ptr::NonNull;
+use heap::Heap;
+use run::Run;
+use slots::{Place, Slots};
 
-const ARITY: usize = 4;
+/// Runs of one worker: as many different durations as are common at one time.
+const RUNS: usize = 4;
+/// Entries below which nothing is made smaller.
+const KEPT: usize = 1024;
 const NOWHERE: u32 = u32::MAX;
 
 /// What to do when a deadline passes. Opaque here: the scheduler packs and unpacks it.
@@ -40,14 +59,14 @@ pub(crate) enum Action {
 /// A timer, on its waiter's stack. Not moved while registered.
 #[derive(Debug)]
 pub(crate) struct TimerNode {
-    place: Cell<u32>,
+    slot: Cell<u32>,
     action: Action,
 }
 
 impl TimerNode {
     pub(crate) fn new(action: Action) -> TimerNode {
         TimerNode {
-            place: Cell::new(NOWHERE),
+            slot: Cell::new(NOWHERE),
             action,
         }
     }
@@ -57,7 +76,8 @@ impl TimerNode {
 struct Entry {
     deadline: u64,
     sequence: u64,
-    node: NonNull<TimerNode>,
+    /// `NOWHERE` in a gap.
+    slot: u32,
 }
 
 impl Entry {
@@ -69,7 +89,9 @@ impl Entry {
 /// See the module.
 #[derive(Debug, Default)]
 pub(crate) struct Timers {
-    heap: Vec<Entry>,
+    runs: [Run; RUNS],
+    heap: Heap,
+    slots: Slots,
     sequence: u64,
 }
 
@@ -80,110 +102,127 @@ impl Timers {
     ///
     /// The node is not registered, stays where it is, and is removed or fired before it goes.
     pub(crate) unsafe fn insert(&mut self, deadline: u64, node: &TimerNode) {
-        debug_assert_eq!(node.place.get(), NOWHERE);
+        debug_assert_eq!(node.slot.get(), NOWHERE);
         self.sequence += 1;
-        self.heap.push(Entry {
+        let slot = self.slots.add(NonNull::from(node));
+        node.slot.set(slot);
+        let entry = Entry {
             deadline,
             sequence: self.sequence,
-            node: NonNull::from(node),
-        });
-        self.sift_up(self.heap.len() - 1);
+            slot,
+        };
+        match self.run_for(deadline) {
+            Some(run) => {
+                let number = self.runs[run].push(entry);
+                self.slots.set(slot, Place::Run(run, number));
+            }
+            None => self.heap.push(entry, &mut self.slots),
+        }
     }
 
     /// Takes `node` out; `false` if it has fired (or was never in).
     pub(crate) fn remove(&mut self, node: &TimerNode) -> bool {
-        let place = node.place.replace(NOWHERE);
-        if place == NOWHERE {
+        let slot = node.slot.replace(NOWHERE);
+        if slot == NOWHERE {
             return false;
         }
-        self.take_at(place as usize);
+        match self.slots.place(slot) {
+            Place::Run(run, number) => self.runs[run].remove(number, |entry, number| {
+                self.slots.set(entry.slot, Place::Run(run, number));
+            }),
+            Place::Heap(at) => self.heap.remove(at, &mut self.slots),
+        }
+        self.slots.free(slot);
+        self.shrink_after_a_peak();
         true
     }
 
     /// The earliest deadline.
     #[inline]
     pub(crate) fn earliest(&self) -> Option<u64> {
-        self.heap.first().map(|entry| entry.deadline)
+        Some(self.first()?.1.deadline)
     }
 
     /// Takes out the earliest timer if it is due at `now`. Call it until it returns `None`: timers come in the order of
     /// (deadline, registration). A timer that is registered in between comes in its turn too.
     pub(crate) fn pop_due(&mut self, now: u64) -> Option<Action> {
-        let first = self.heap.first()?;
+        let (run, first) = self.first()?;
         if first.deadline > now {
             return None;
         }
+        match run {
+            Some(run) => self.runs[run].pop(),
+            None => self.heap.remove(0, &mut self.slots),
+        }
         // SAFETY: registered, so alive by `insert`'s contract.
-        let node = unsafe { first.node.as_ref() };
-        let action = node.action;
-        node.place.set(NOWHERE);
-        self.take_at(0);
-        Some(action)
+        let node = unsafe { self.slots.free(first.slot).as_ref() };
+        node.slot.set(NOWHERE);
+        self.shrink_after_a_peak();
+        Some(node.action)
+    }
+
+    /// The run of the earliest timer, or `None` if it is in the heap, and the timer.
+    #[inline]
+    fn first(&self) -> Option<(Option<usize>, Entry)> {
+        let mut first = self.heap.first().map(|entry| (None, *entry));
+        for (at, run) in self.runs.iter().enumerate() {
+            if let Some(entry) = run.first()
+                && first.is_none_or(|(_, other)| entry.before(&other))
+            {
+                first = Some((Some(at), *entry));
+            }
+        }
+        first
+    }
+
+    /// The run that `deadline` can be put to the end of: the one that ends latest, so that the others stay open for earlier
+    /// ones; an empty one if there is no other.
+    #[inline]
+    fn run_for(&self, deadline: u64) -> Option<usize> {
+        let mut best: Option<(usize, u64)> = None;
+        for (at, run) in self.runs.iter().enumerate() {
+            let end = run.last_deadline();
+            if end <= deadline && best.is_none_or(|(_, other)| end > other) {
+                best = Some((at, end));
+            }
+        }
+        best.map(|(at, _)| at)
+    }
+
+    #[inline]
+    fn shrink_after_a_peak(&mut self) {
+        if self.slots.capacity() > KEPT && self.slots.live() < self.slots.capacity() / 8 {
+            self.shrink();
+        }
+    }
+
+    /// Writes the table of slots anew, with room for twice of what is there.
+    #[cold]
+    fn shrink(&mut self) {
+        let mut slots = Slots::with_capacity(2 * self.slots.live());
+        let runs = self.runs.iter_mut().flat_map(Run::entries_mut);
+        for entry in runs.chain(self.heap.entries_mut()) {
+            let (node, place) = (self.slots.node(entry.slot), self.slots.place(entry.slot));
+            entry.slot = slots.add(node);
+            slots.set(entry.slot, place);
+            // SAFETY: registered, so alive by `insert`'s contract.
+            unsafe { node.as_ref() }.slot.set(entry.slot);
+        }
+        self.slots = slots;
+        self.heap.shrink();
+        self.runs.iter_mut().for_each(Run::shrink);
     }
 
     #[cfg(test)]
     fn len(&self) -> usize {
-        self.heap.len()
+        self.slots.live()
     }
 
-    fn take_at(&mut self, place: usize) {
-        let last = self.heap.pop().expect("place is in the heap");
-        if place < self.heap.len() {
-            self.heap[place] = last;
-            self.set_place(place);
-            self.sift_down(place);
-            self.sift_up(place);
-        }
-        if self.heap.capacity() > 1024 && self.heap.len() < self.heap.capacity() / 8 {
-            self.heap.shrink_to(self.heap.len() * 2);
-        }
-    }
-
-    fn set_place(&self, place: usize) {
-        // SAFETY: registered, so alive by `insert`'s contract.
-        unsafe { self.heap[place].node.as_ref() }
-            .place
-            .set(place as u32);
-    }
-
-    fn sift_up(&mut self, mut place: usize) {
-        let entry = self.heap[place];
-        while place > 0 {
-            let parent = (place - 1) / ARITY;
-            if !entry.before(&self.heap[parent]) {
-                break;
-            }
-            self.heap[place] = self.heap[parent];
-            self.set_place(place);
-            place = parent;
-        }
-        self.heap[place] = entry;
-        self.set_place(place);
-    }
-
-    fn sift_down(&mut self, mut place: usize) {
-        let entry = self.heap[place];
-        loop {
-            let first = place * ARITY + 1;
-            let children = first..(first + ARITY).min(self.heap.len());
-            let Some(least) = children.reduce(|a, b| {
-                if self.heap[b].before(&self.heap[a]) {
-                    b
-                } else {
-                    a
-                }
-            }) else {
-                break;
-            };
-            if !self.heap[least].before(&entry) {
-                break;
-            }
-            self.heap[place] = self.heap[least];
-            self.set_place(place);
-            place = least;
-        }
-        self.heap[place] = entry;
-        self.set_place(place);
+    /// Entries there is room for, in all tables.
+    #[cfg(test)]
+    fn capacity(&self) -> usize {
+        let runs: usize = self.runs.iter().map(Run::capacity).sum();
+        runs + self.heap.capacity() + self.slots.capacity()
     }
 }
 
@@ -235,7 +274,36 @@ mod tests {
         assert!(nodes.iter().all(|n| timers.remove(n)));
         assert!(!timers.remove(&nodes[0]));
         assert_eq!(timers.len(), 0);
-        assert!(timers.heap.capacity() <= 1024);
+        assert!(timers.capacity() <= 6 * KEPT, "{}", timers.capacity());
+    }
+
+    #[test]
+    fn timers_cancelled_in_the_midst_leave_the_others_in_order() {
+        let mut timers = Timers::default();
+        let nodes: Vec<_> = (0..10_000).map(node).collect();
+        for (i, n) in (0..).zip(&nodes) {
+            // Six durations, more than there are runs.
+            let deadline = [1, 5, 30, 60, 600, 3600][i as usize % 6] * 1_000_000_000 + i;
+            // SAFETY: boxed, all fire or are removed below.
+            unsafe { timers.insert(deadline, n) };
+        }
+        let is_kept = |i: u64| i % 7 == 0;
+        for (i, n) in (0..).zip(&nodes) {
+            assert!(timers.remove(n), "{i}");
+            if is_kept(i) {
+                let deadline = [1, 5, 30, 60, 600, 3600][i as usize % 6] * 1_000_000_000 + i;
+                // SAFETY: as above.
+                unsafe { timers.insert(deadline, n) };
+            }
+        }
+        let mut fired = Vec::new();
+        while let Some(v) = pop(&mut timers, u64::MAX - 1) {
+            fired.push(v);
+        }
+        let mut expected: Vec<u64> = (0..10_000).filter(|&i| is_kept(i)).collect();
+        expected.sort_by_key(|&i| [1, 5, 30, 60, 600, 3600][i as usize % 6] * 1_000_000_000 + i);
+        assert_eq!(fired, expected);
+        assert_eq!(timers.len(), 0);
     }
 
     proptest! {
