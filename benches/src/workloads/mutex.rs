@@ -103,14 +103,14 @@ fn crowd<M: Send + Sync + 'static>(
     add_one: impl Fn(&M) + Copy + Send + 'static,
     take_out: impl Fn(M) -> u64 + Copy + Send + 'static,
 ) -> Vec<Job> {
-    let share = locks / CROWD;
+    let (share, mutex) = (locks / CROWD, Arc::new(mutex));
     let job = |mutex: Arc<M>| {
         Job::new(None, move || {
             (0..share).for_each(|_| add_one(&mutex));
             Arc::into_inner(mutex).map_or(0, take_out)
         })
     };
-    vec![Arc::new(mutex); CROWD].into_iter().map(job).collect()
+    vec![mutex; CROWD].into_iter().map(job).collect()
 }
 
 async fn tokio_crowd(locks: usize) -> u64 {
