@@ -33,9 +33,15 @@ var cells = map[string]func(*cell) *sample{
 }
 
 var servers = map[string]func(*cell, net.Listener){
+	"connect":   echo,
 	"echo":      echo,
+	"flow":      flow,
+	"hog":       echoBesideHogs,
 	"http":      hello,
 	"http_idle": hello,
+	"idle":      echo,
+	"imbalance": imbalance,
+	"latency":   echoBesideHogs,
 }
 
 func main() {

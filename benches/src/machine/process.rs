@@ -53,6 +53,18 @@ pub(crate) fn switches_of(pid: u32) -> Option<u64> {
     Some(sum)
 }
 
+/// Time in ns in which threads of the process that are alive ran or waited for a CPU; `None` where the kernel does not count it.
+pub(crate) fn runnable_ns_of(pid: u32) -> Option<u64> {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).ok()?;
+    let mut sum = 0;
+    for task in tasks.flatten() {
+        let text = fs::read_to_string(task.path().join("schedstat")).ok()?;
+        let times = text.split_ascii_whitespace().take(2);
+        sum += times.filter_map(|ns| ns.parse::<u64>().ok()).sum::<u64>();
+    }
+    Some(sum)
+}
+
 /// Ends this process when the thread that started it ends, so that a server never outlives its bench.
 pub(crate) fn die_with_parent() {
     // SAFETY: the call takes plain integers.

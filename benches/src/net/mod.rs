@@ -8,8 +8,10 @@
 
 mod buffer_ring;
 pub(crate) mod client;
+mod epoll;
 mod hash;
 mod server;
 pub(crate) mod servers;
 
-pub(crate) use server::{Server, Snapshot};
+pub(crate) use hash::fnv;
+pub(crate) use server::Server;

@@ -6,11 +6,17 @@
 //!
 //! `catalogue`, `cell`, `hosts`, `machine`, `net`.
 
+mod connect;
 mod echo;
 mod fan;
 mod fib;
+mod flow;
+mod hog;
 mod http;
 mod http_idle;
+mod idle;
+mod imbalance;
+mod latency;
 mod mpmc;
 mod mutex;
 mod nqueens;
@@ -48,6 +54,12 @@ pub(crate) const ALL: &[Workload] = &[
     mutex::WORKLOAD,
     wake::WORKLOAD,
     echo::WORKLOAD,
+    latency::WORKLOAD,
+    hog::WORKLOAD,
+    idle::WORKLOAD,
+    flow::WORKLOAD,
+    connect::WORKLOAD,
+    imbalance::WORKLOAD,
     http::WORKLOAD,
     http_idle::WORKLOAD,
     skynet::WORKLOAD,

@@ -5,7 +5,16 @@
 
 mod closed;
 mod exchange;
+mod flow;
 pub(crate) mod http;
+mod open;
+mod schedule;
+mod short;
+mod wire;
 
 pub(crate) use closed::Closed;
 pub(crate) use exchange::Exchange;
+pub(crate) use flow::{Flow, Way};
+pub(crate) use open::Open;
+pub(crate) use schedule::Spacing;
+pub(crate) use short::Short;

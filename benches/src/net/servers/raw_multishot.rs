@@ -14,9 +14,11 @@ use crate::cell::Cell;
 use crate::net::buffer_ring::BufferRing;
 use io_uring::{IoUring, cqueue, opcode, types::Fd};
 use std::net::TcpListener;
+use std::ops::RangeInclusive;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
-const BUFFERS: u16 = 1024;
+/// Two for each connection, within these: more than needed would only be more memory to go through.
+const BUFFERS: RangeInclusive<usize> = 64..=8192;
 const GROUP: u16 = 0;
 
 const ACCEPT: u64 = 0;
@@ -30,7 +32,9 @@ pub(crate) fn echo(cell: &Cell, listener: TcpListener) {
     // Accepted sockets inherit it.
     no_delay(listener.as_raw_fd());
     let mut ring = ring();
-    let mut buffers = BufferRing::register(&ring, GROUP, BUFFERS, read_bytes(cell));
+    let count = (2 * cell.get::<usize>("connections")).next_power_of_two();
+    let count = count.clamp(*BUFFERS.start(), *BUFFERS.end()) as u16;
+    let mut buffers = BufferRing::register(&ring, GROUP, count, read_bytes(cell));
     let mut starved = Vec::new();
     let mut completions = Vec::with_capacity(4096);
     push(
