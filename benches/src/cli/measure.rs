@@ -4,7 +4,7 @@ use super::RunOptions;
 use super::list::{chosen, meant};
 use crate::catalogue::{self, Budget, Size};
 use crate::machine::{Facts, allowed_cpus};
-use crate::results::{Line, print_case, print_verdict};
+use crate::results::{Line, print_case, print_verdict, reason};
 use crate::run::{Ending, Go, Plan};
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -155,7 +155,7 @@ fn print_ending(ending: &Ending) {
         eprintln!("left out: {what}");
     }
     for what in &ending.failures {
-        eprintln!("FAILED: {what}");
+        eprintln!("FAILED: {}", reason(what));
     }
     if ending.interrupted {
         eprintln!("stopped: what was done until then is above");

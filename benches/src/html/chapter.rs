@@ -4,11 +4,13 @@ use super::frame::Curve;
 use super::notes::Notes;
 use super::plots;
 use super::story::{Chapter, Shown};
-use super::text::{contender, count, date, escaped, pill, short_date, spread};
+use super::text::{
+    budget, contender, count, date, escaped, pill, prose, ratio as ratio_text, short_date, spread,
+};
 use crate::catalogue::Budget;
 use crate::cell::{Latencies, decode};
 use crate::machine::Facts;
-use crate::results::{AHEAD, Line, Summary, columns, ratio_to, short};
+use crate::results::{AHEAD, Line, Summary, columns, ratio_to, reason, short};
 use std::fmt::Write;
 
 /// The whole section.
@@ -20,9 +22,9 @@ pub(super) fn section(chapter: &Chapter, notes: &Notes, newest: &Facts) -> Strin
             let _ = write!(
                 out,
                 "<p class=question>{}</p>\n<div class=about><p><b>What is done.</b> {}</p><p><b>What it is not:</b> {}</p></div>\n",
-                escaped(workload.question),
-                escaped(workload.work),
-                escaped(workload.is_not)
+                prose(workload.question),
+                prose(workload.work),
+                prose(workload.is_not)
             );
         }
         None => {
@@ -109,7 +111,11 @@ fn groups(cases: &[Shown]) -> String {
 /// Requests per second, and what one costs, over the number of connections, for cases that differ in nothing else.
 fn against_connections(cases: &[Shown]) -> String {
     const METRICS: [(&str, &str, &str); 2] = [
-        ("requests_per_second", "throughput", "requests per second"),
+        (
+            "requests_per_second",
+            "throughput",
+            "requests per second: more is better",
+        ),
         ("server_cpu_us", "CPU time of the server per request", "µs"),
     ];
     let connections =
@@ -189,7 +195,7 @@ fn case_of(case: &Shown, newest: &Facts) -> String {
         let _ = write!(
             out,
             " <span class=\"soft small\">budget {}</span> {}",
-            escaped(&judged.budget.to_string()),
+            budget(judged.budget, &first.judge.unit),
             pill(judged.verdict)
         );
     }
@@ -250,24 +256,21 @@ fn table(lines: &[Line]) -> String {
             contender(&line.contender),
             escaped(&line.version)
         );
-        let error = line
-            .error
-            .as_deref()
-            .map(|why| why.lines().next().unwrap_or("failed"));
+        let error = line.error.as_deref().map(|why| escaped(&reason(why)));
         let Some(summary) = Summary::of(line.judged().iter().copied()) else {
             let _ = write!(
                 out,
                 "<td class=error colspan={}>{}",
                 columns.len() + 2,
-                escaped(error.unwrap_or("nothing measured"))
+                error.as_deref().unwrap_or("nothing measured")
             );
             continue;
         };
         let _ = write!(out, "<td>{}", spread(summary, ""));
         out += &match ratio_to(lines, &line.contender) {
             Some(_) if line.contender == "urgo" => "<td>".to_owned(),
-            Some(ratio) if ratio > AHEAD => format!("<td class=behind>{ratio:.3}"),
-            Some(ratio) => format!("<td>{ratio:.3}"),
+            Some(ratio) if ratio > AHEAD => format!("<td class=behind>{}", ratio_text(ratio)),
+            Some(ratio) => format!("<td>{}", ratio_text(ratio)),
             None => "<td>-".to_owned(),
         };
         for (metric, _, factor) in &columns {
@@ -275,7 +278,7 @@ fn table(lines: &[Line]) -> String {
             let _ = write!(out, "<td>{}", value.as_deref().unwrap_or("-"));
         }
         if let Some(why) = error {
-            let _ = write!(out, "<td class=error>then: {}", escaped(why));
+            let _ = write!(out, "<td class=error>then: {why}");
         }
     }
     out + "</table></div>\n"

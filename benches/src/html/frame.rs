@@ -12,6 +12,8 @@ pub(super) type Point = (i32, i32);
 const FONT: &str = "sans-serif";
 /// plotters takes a size by which the letters are 1.24 times smaller.
 const FONT_SIZE: f64 = 12.0 * 1.24;
+/// Of most letters; the rest are thinner.
+const LETTER_WIDTH: i32 = 8;
 /// Two names one above the other.
 const LINE_HEIGHT: i32 = 15;
 const NEVER: &str = "a string takes everything";
@@ -54,6 +56,23 @@ pub(super) fn hair() -> ShapeStyle {
     GRID.stroke_width(1)
 }
 
+/// Writes the names of ticks below an axis, from the last one back, leaving out those that would lie on another.
+pub(super) fn tick_names(area: &Area<'_>, axis: &Axis, at: impl Fn(f64) -> i32, top: i32) {
+    let mut free_to = i32::MAX;
+    for (value, name) in axis.ticks.iter().rev() {
+        let x = at(*value);
+        let widest = name.lines().map(|line| line.chars().count()).max();
+        let half = widest.unwrap_or(0) as i32 * LETTER_WIDTH / 2;
+        if x + half >= free_to {
+            continue;
+        }
+        for (y, part) in (top..).step_by(LINE_HEIGHT as usize).zip(name.lines()) {
+            text(area, part, (x, y), INK, HPos::Center, VPos::Top);
+        }
+        free_to = x - half - LETTER_WIDTH;
+    }
+}
+
 /// A line through points, with the range of each, and its name at its end.
 #[derive(Debug, Clone)]
 pub(super) struct Curve {
@@ -77,8 +96,13 @@ impl<'a, 'b> Frame<'a, 'b> {
     /// Draws grid and axes, and keeps `room` pixels on the right for names.
     pub(super) fn new(area: &'a Area<'b>, x: Axis, y: Axis, room: i32) -> Frame<'a, 'b> {
         let (width, height) = area.dim_in_pixel();
-        let (top, bottom) = (if y.title.is_empty() { 10 } else { 30 }, 26);
-        let bottom = bottom + if x.title.is_empty() { 0 } else { 20 };
+        let top = if y.title.is_empty() { 10 } else { 30 };
+        let has_two_lines = x.ticks.iter().any(|(_, name)| name.contains('\n'));
+        let bottom = match (x.title.is_empty(), has_two_lines) {
+            (true, false) => 26,
+            (true, true) | (false, false) => 46,
+            (false, true) => 62,
+        };
         let frame = Frame {
             area,
             left_top: (62, top),
@@ -92,17 +116,12 @@ impl<'a, 'b> Frame<'a, 'b> {
 
     fn grid(&self) {
         let ((left, top), (right, bottom)) = (self.left_top, self.right_bottom);
-        let mut free_from = i32::MIN;
-        for (value, name) in &self.x.ticks {
+        for (value, _) in &self.x.ticks {
             let (x, _) = self.pixel(*value, f64::MIN);
             line(self.area, vec![(x, top), (x, bottom)], hair());
-            let half = name.chars().count() as i32 * 4;
-            if x - half > free_from {
-                let at = (x, bottom + 8);
-                text(self.area, name, at, INK, HPos::Center, VPos::Top);
-                free_from = x + half + 4;
-            }
         }
+        let at = |value: f64| self.pixel(value, f64::MIN).0;
+        tick_names(self.area, &self.x, at, bottom + 8);
         for (value, name) in &self.y.ticks {
             let (_, y) = self.pixel(f64::MIN, *value);
             line(self.area, vec![(left, y), (right, y)], hair());

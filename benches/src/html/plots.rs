@@ -1,7 +1,7 @@
 //! The plots themselves, each as SVG.
 
 use super::axis::Axis;
-use super::frame::{Curve, Frame, bar, dot, hair, line, picture, text};
+use super::frame::{Curve, Frame, bar, dot, hair, line, picture, text, tick_names};
 use super::ink::{self, INK};
 use crate::cell::Latencies;
 use crate::results::{Line, Summary, short};
@@ -29,16 +29,10 @@ pub(super) fn medians(lines: &[Line]) -> Option<String> {
     let (left, right) = (150, WIDTH as i32 - 110);
     let x = |value: f64| left + (f64::from(right - left) * axis.at(value)).round() as i32;
     Some(picture(WIDTH, bottom as u32 + 46, |area| {
-        let mut free_from = 0;
-        for (value, name) in &axis.ticks {
-            let x = x(*value);
-            line(area, vec![(x, 4), (x, bottom)], hair());
-            let half = name.chars().count() as i32 * 4;
-            if x - half > free_from {
-                text(area, name, (x, bottom + 6), INK, HPos::Center, VPos::Top);
-                free_from = x + half + 4;
-            }
+        for (value, _) in &axis.ticks {
+            line(area, vec![(x(*value), 4), (x(*value), bottom)], hair());
         }
+        tick_names(area, &axis, x, bottom + 6);
         let middle = ((left + right) / 2, bottom + 24);
         text(area, &title, middle, INK, HPos::Center, VPos::Top);
         for (at, (contender, summary)) in rows.iter().enumerate() {

@@ -2,7 +2,7 @@
 
 use super::notes::Notes;
 use super::story::{Chapter, Shown, Story};
-use super::text::{contender, date, escaped, pill, spread};
+use super::text::{budget, contender, date, escaped, pill, ratio as ratio_text, spread};
 use crate::results::{Verdict, ahead, short};
 use std::fmt::Write;
 
@@ -125,7 +125,7 @@ fn budgets(cases: &[(&Chapter, &Shown)], notes: &Notes) -> String {
         };
         rows += 1;
         let rival = judged.rival.map_or(String::new(), |(name, ratio)| {
-            format!("{ratio:.3} × {}", contender(name))
+            format!("{} × {}", ratio_text(ratio), contender(name))
         });
         let note = match judged.verdict {
             Verdict::Missed => note(chapter, notes),
@@ -136,7 +136,7 @@ fn budgets(cases: &[(&Chapter, &Shown)], notes: &Notes) -> String {
             "<tr><td class=text>{}<td>{}<td>{}<td>{}<td class=text>{rival}<td class=text>{note}",
             link(chapter, case),
             spread(judged.ours, &case.lines[0].judge.unit),
-            escaped(&judged.budget.to_string()),
+            budget(judged.budget, &case.lines[0].judge.unit),
             pill(judged.verdict)
         );
     }
@@ -157,9 +157,10 @@ fn rivals_ahead(cases: &[(&Chapter, &Shown)], notes: &Notes) -> String {
             };
             let _ = write!(
                 out,
-                "<tr><td class=text>{}<td class=text>{}<td class=behind>{ratio:.2}<td>{} {unit}<td>{} {unit}<td class=text>{}",
+                "<tr><td class=text>{}<td class=text>{}<td class=behind>{}<td>{} {unit}<td>{} {unit}<td class=text>{}",
                 link(chapter, case),
                 contender(rival),
+                ratio_text(ratio),
                 value("urgo"),
                 value(rival),
                 note(chapter, notes),

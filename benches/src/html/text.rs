@@ -1,6 +1,7 @@
 //! Words and numbers as HTML.
 
 use super::ink;
+use crate::catalogue::Budget;
 use crate::machine::Facts;
 use crate::results::{Summary, Verdict, short};
 
@@ -10,6 +11,37 @@ pub(super) fn escaped(text: &str) -> String {
         .replace('<', "&lt;")
         .replace('>', "&gt;")
         .replace('"', "&quot;")
+}
+
+/// `text` with what stands between two backticks as code.
+pub(super) fn prose(text: &str) -> String {
+    let text = escaped(text);
+    let parts: Vec<&str> = text.split('`').collect();
+    if parts.len().is_multiple_of(2) {
+        return text;
+    }
+    let wrapped = parts.iter().enumerate().map(|(at, part)| match at % 2 {
+        0 => (*part).to_owned(),
+        _ => format!("<code>{part}</code>"),
+    });
+    wrapped.collect()
+}
+
+/// A budget with the unit where it has one.
+pub(super) fn budget(budget: Budget, unit: &str) -> String {
+    match budget {
+        Budget::AtMost(_) => escaped(&format!("{budget} {unit}")),
+        _ => escaped(&budget.to_string()),
+    }
+}
+
+/// A ratio with three digits behind the point, or as short as other large numbers.
+pub(super) fn ratio(value: f64) -> String {
+    if value < 10.0 {
+        format!("{value:.3}")
+    } else {
+        short(value)
+    }
 }
 
 /// Median, and the range in a softer colour.
@@ -60,11 +92,11 @@ pub(super) fn date(facts: &Facts) -> String {
     )
 }
 
-/// "12-01 0123456", for below a plot.
+/// Day and commit, one above the other, for below a plot.
 pub(super) fn short_date(facts: &Facts) -> String {
     let date = date(facts);
     let commit: String = facts.commit.chars().take(7).collect();
-    format!("{} {commit}", &date[5..10])
+    format!("{}\n{commit}", &date[5..10])
 }
 
 /// Year, month and day of the day so many after 1970-01-01. Years are taken to begin in March, so that the day that not all of
@@ -89,6 +121,12 @@ mod tests {
         assert_eq!(civil(0), (1970, 1, 1));
         assert_eq!(civil(11_016), (2000, 2, 29));
         assert_eq!(civil(20_788), (2026, 12, 1));
+    }
+
+    #[test]
+    fn code_is_set_apart() {
+        assert_eq!(prose("a `b` <c>"), "a <code>b</code> &lt;c&gt;");
+        assert_eq!(prose("a ` b"), "a ` b");
     }
 
     #[test]

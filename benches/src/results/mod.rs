@@ -17,7 +17,7 @@ pub(crate) use compare::{Wanted, compare};
 pub(crate) use line::{Line, read_lines};
 pub(crate) use rank::{LEVEL, SAMPLES_MIN};
 pub(crate) use summary::{Summary, ratios};
-pub(crate) use table::{columns, print_case, print_verdict, short};
+pub(crate) use table::{columns, print_case, print_verdict, reason, short};
 pub(crate) use verdict::{AHEAD, Judged, Verdict, ahead, judge, ratio_to};
 
 use crate::catalogue::{Case, Contender};

@@ -7,11 +7,11 @@ use crate::catalogue::{Budget, Case, Workload};
 const COLUMNS: &[(&str, &str, f64)] = &[
     ("cpu_ns", "cpu ns", 1.0),
     ("wall_ns", "wall ns", 1.0),
-    ("server_cpu_us", "cpu us", 1.0),
+    ("server_cpu_us", "cpu µs", 1.0),
     ("requests_per_second", "req/s", 1.0),
-    ("p50_us", "p50 us", 1.0),
-    ("p99_us", "p99 us", 1.0),
-    ("p999_us", "p99.9 us", 1.0),
+    ("p50_us", "p50 µs", 1.0),
+    ("p99_us", "p99 µs", 1.0),
+    ("p999_us", "p99.9 µs", 1.0),
     ("switches", "switches", 1.0),
     ("syscalls", "syscalls", 1.0),
     ("peak_bytes", "peak MiB", 1.0 / 1_048_576.0),
@@ -66,8 +66,11 @@ pub(crate) fn print_case(workload: &Workload, case: &Case, lines: &[Line]) {
 fn print_line(line: &Line, ratio: Option<f64>, columns: &[(&str, &str, f64)]) {
     let name = format!("{} {}", line.contender, line.version);
     let Some(judged) = Summary::of(line.judged().iter().copied()) else {
-        let why = line.error.as_deref().unwrap_or("nothing measured");
-        println!("{name:<26}  {}", why.lines().next().unwrap_or_default());
+        let why = line.error.as_deref().map(reason);
+        println!(
+            "{name:<26}  {}",
+            why.as_deref().unwrap_or("nothing measured")
+        );
         return;
     };
     let spread = format!("({} .. {})", short(judged.min), short(judged.max));
@@ -115,6 +118,19 @@ pub(crate) fn print_verdict(cases: &[(String, Option<Budget>, Vec<Line>)]) {
     lost.iter().for_each(|line| println!("   {line}"));
 }
 
+/// Why something failed, in one line of readable length: what a cell said, without the stack of its panic.
+pub(crate) fn reason(why: &str) -> String {
+    const LETTERS_MAX: usize = 240;
+    let lines = why.lines().map(str::trim);
+    let lines = lines.filter(|line| !line.is_empty() && !line.starts_with("note: "));
+    let lines = lines.take_while(|line| *line != "stack backtrace:");
+    let whole = lines.collect::<Vec<_>>().join(" · ");
+    match whole.char_indices().nth(LETTERS_MAX) {
+        Some((end, _)) => format!("{} …", &whole[..end]),
+        None => whole,
+    }
+}
+
 /// Three or four significant digits.
 pub(crate) fn short(value: f64) -> String {
     match value.abs() {
@@ -135,5 +151,27 @@ pub(crate) fn short(value: f64) -> String {
         size if size >= 10.0 => format!("{value:.1}"),
         size if size >= 0.1 => format!("{value:.2}"),
         _ => format!("{value:.4}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reason_is_one_line_without_the_stack() {
+        let why = "exit status: 101\n\nthread 'main' panicked at a.rs:1:2:\nno memory\nstack backtrace:\n  0: main\n";
+        let line = "exit status: 101 · thread 'main' panicked at a.rs:1:2: · no memory";
+        assert_eq!(reason(why), line);
+        assert_eq!(reason(&"é".repeat(1000)).chars().count(), 242);
+    }
+
+    #[test]
+    fn numbers_are_short() {
+        let texts = [0.0, 0.012_34, 0.5, 12.34, 123.4, 1234.5, 1_234_567.0].map(short);
+        assert_eq!(
+            texts,
+            ["0", "0.0123", "0.50", "12.3", "123", "1,234", "1,234,567"]
+        );
     }
 }
