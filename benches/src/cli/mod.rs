@@ -45,17 +45,19 @@ Examples:
   urgo-bench run --cpus 2,3                          other CPUs
 
 Go's program is built with `go`, or with what the variable GO names; without Go the rest runs.
-Ctrl-C ends the run after the cell that is running: what was measured until then is kept and drawn. A second one ends it at once.
-Exit code: 0 all ran; 1 something failed or contenders computed different results; 2 the command makes no sense; 130 Ctrl-C.
-A budget that is missed is no failure.";
+Ctrl-C ends the cell that is running and then the run: what was measured until then is kept and
+drawn. A second one ends everything at once.
+Exit code: 0 all ran; 1 something failed, or contenders computed different results; 2 the command
+makes no sense; 130 Ctrl-C. A budget that is missed is no failure.";
 
 fn compare_help() -> String {
     format!(
         "\
-The word behind each ratio: the exact test of Mann and Whitney on the samples of both files. Where it gives a probability of {LEVEL}
-or less that both come from the same source, it is \"faster\" or \"slower\", else \"same within noise\"; with fewer than {SAMPLES_MIN} rounds
-on a side no answer is possible. The test sees the noise inside each run, not that the machine was slower that day: what rivals did
-in the same two runs (--all) shows that.
+The word behind each ratio is that of the exact test of Mann and Whitney on the samples of both
+files. Where samples of one source would lie so far apart with a probability of {LEVEL} or less, it
+is \"faster\" or \"slower\", else \"same within noise\"; with fewer than {SAMPLES_MIN} rounds on a side there is no
+answer. The test sees the noise inside each run, not that the machine was slower that day: what
+rivals did in the same two runs (--all) shows that.
 
 Examples:
   urgo-bench compare before.json after.json

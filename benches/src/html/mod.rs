@@ -5,8 +5,8 @@
 //! # Way
 //!
 //! `story` decides which results are shown and what came before them; `summary` writes the top of the page and `chapter` a section
-//! for each workload; `plots` draws on `frame` and `axis`. All is drawn twice with the same ink: the style sheet exchanges the
-//! colours of letters and grid where the reader's page is dark.
+//! for each workload; `plots` draws on `frame` and `axis`, once for light and dark pages: letters and grid have colours of
+//! their own (`ink`), which the style sheet exchanges for those of the reader's page.
 //!
 //! # Imports
 //!
