@@ -129,7 +129,7 @@ pub(crate) struct Case {
     /// Its point in a plot.
     pub(crate) plot: Option<Plot>,
     /// A contender that runs once before the rounds, with `calibrate=1`; what it answers as metric `rate` becomes the
-    /// parameter `rate` of all.
+    /// parameter `rate` of all. Without Go, the first contender does it in Go's place.
     pub(crate) calibrated_by: Option<&'static str>,
 }
 

@@ -149,12 +149,16 @@ impl Turn<'_> {
         if let Some(name) = case.calibrated_by
             && let Some(contender) = self.workload.contender(name)
         {
-            let mut calibration = case.clone();
-            calibration = calibration.param("calibrate", 1);
+            // Where there is no Go, those who are there are still compared at one rate.
+            let contender = match (contender.role, contenders.first()) {
+                (Role::Go, Some(first)) if self.go.missing().is_some() => first,
+                _ => contender,
+            };
+            let calibration = case.clone().param("calibrate", 1);
             match self.cell(&calibration, contender, None) {
                 Ok(sample) => *case = case.clone().param("rate", sample.metrics["rate"]),
                 Err(why) => {
-                    self.failed(case, name, &why, ending);
+                    self.failed(case, contender.name, &why, ending);
                     all.clear();
                 }
             }

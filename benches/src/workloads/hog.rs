@@ -17,7 +17,9 @@ pub(super) const WORKLOAD: Workload = Workload {
            `runnable` is the share of the time in which the server ran or wanted to: with a hog all of it, which is checked.",
     is_not: "a measure of preemption, except for Go: neither urgo nor tokio can take the CPU from a goroutine or a task that \
              computes without end, so they are not in that case. monoio and may are in none with a hog, because they look \
-             for I/O only when nothing is ready to run: with a task that yields and is ready again they answer nothing, ever.",
+             for I/O only when nothing is ready to run: with a task that yields and is ready again they answer nothing, ever. Go \
+             beside a hog answers each connection once in about 10 ms, less often than it is asked; so its latencies are those \
+             of a queue that grows, and the longer the run, the longer they get.",
     cases,
     contenders: &[
         Contender::server("urgo", servers::urgo::echo),
