@@ -9,7 +9,7 @@
 
 use super::Exchange;
 use crate::net::buffer_ring::BufferRing;
-use crate::net::servers::raw_oneshot::{operation, push, ring};
+use crate::net::servers::raw_oneshot::{enter, operation, push, ring};
 use io_uring::{IoUring, cqueue, opcode, squeue, types::Fd};
 use std::io::Error;
 use std::net::{SocketAddr, TcpStream};
@@ -82,10 +82,7 @@ impl Wire {
             .flags(libc::MSG_WAITALL)
             .build()
             .flags(squeue::Flags::SKIP_SUCCESS);
-        push(
-            &mut self.ring,
-            &entry.user_data(operation(at as i32, SEND)),
-        );
+        push(&mut self.ring, &entry.user_data(operation(at as i32, SEND)));
     }
 
     /// Enters the kernel if there is something to hand over or to run, and says whether it did; else makes a pause of the
@@ -95,7 +92,7 @@ impl Wire {
         let is_needed = !queue.is_empty() || queue.taskrun() || queue.cq_overflow();
         drop(queue);
         if is_needed {
-            self.ring.submit().expect("enter");
+            enter(&self.ring, 0);
         } else {
             std::hint::spin_loop();
         }
@@ -104,7 +101,7 @@ impl Wire {
 
     /// Hands over what there is and sleeps until something has happened.
     pub(super) fn sleep(&mut self) {
-        self.ring.submit_and_wait(1).expect("enter");
+        enter(&self.ring, 1);
     }
 
     /// Adds the connections whose answers have become complete to `whole`.
@@ -154,9 +151,6 @@ impl Wire {
     fn recv(&mut self, at: usize) {
         let fd = Fd(self.peers[at].stream.as_raw_fd());
         let entry = opcode::RecvMulti::new(fd, GROUP).build();
-        push(
-            &mut self.ring,
-            &entry.user_data(operation(at as i32, RECV)),
-        );
+        push(&mut self.ring, &entry.user_data(operation(at as i32, RECV)));
     }
 }

@@ -8,7 +8,7 @@
 //! A send names a buffer of the buffer ring, which lives as long as the process and is not given back before the send's
 //! completion.
 
-use super::raw_oneshot::{no_delay, operation, push, ring};
+use super::raw_oneshot::{enter, no_delay, operation, push, ring};
 use super::read_bytes;
 use crate::cell::Cell;
 use crate::net::buffer_ring::BufferRing;
@@ -44,7 +44,7 @@ pub(crate) fn echo(cell: &Cell, listener: TcpListener) {
             .user_data(ACCEPT),
     );
     loop {
-        ring.submit_and_wait(1).expect("enter");
+        enter(&ring, 1);
         completions.extend(ring.completion());
         let mut came_back = false;
         for completion in completions.drain(..) {

@@ -12,6 +12,7 @@ use super::connections::Connections;
 use super::read_bytes;
 use crate::cell::Cell;
 use io_uring::{IoUring, opcode, squeue, types::Fd};
+use std::io::ErrorKind;
 use std::net::TcpListener;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
@@ -51,7 +52,7 @@ pub(crate) fn echo(cell: &Cell, listener: TcpListener) {
     push(&mut server.ring, &accept.build().user_data(ACCEPT));
     let mut completions = Vec::with_capacity(RING_ENTRIES as usize);
     loop {
-        server.ring.submit_and_wait(1).expect("enter");
+        enter(&server.ring, 1);
         completions.extend(server.ring.completion());
         for completion in completions.drain(..) {
             server.complete(completion.user_data(), completion.result());
@@ -100,12 +101,21 @@ impl Server {
     }
 }
 
+/// Hands over what is prepared, and waits until `want` completions are there or the wait is cut short.
+pub(crate) fn enter(ring: &IoUring, want: usize) {
+    match ring.submit_and_wait(want) {
+        // Nothing is lost: what was not handed over is still in the queue.
+        Err(error) if error.kind() == ErrorKind::Interrupted => {}
+        entered => drop(entered.expect("enter")),
+    }
+}
+
 /// Puts `entry` into the queue, handing over what is there if it is full.
 pub(crate) fn push(ring: &mut IoUring, entry: &squeue::Entry) {
     // SAFETY: every entry of this bench names a descriptor that stays open and a buffer that is never freed; the buffer is not
     // touched by us until the completion.
     while unsafe { ring.submission().push(entry) }.is_err() {
-        ring.submit().expect("enter");
+        enter(ring, 0);
     }
 }
 
