@@ -55,6 +55,9 @@ pub(super) fn run_cell(words: &[String]) -> ExitCode {
     ExitCode::SUCCESS
 }
 
+/// Connections that may wait to be accepted.
+const BACKLOG: i32 = 4096;
+
 /// Serves until it is killed.
 pub(super) fn serve(words: &[String]) -> ExitCode {
     let Some((workload, cell)) = cell_of(words) else {
@@ -69,6 +72,9 @@ pub(super) fn serve(words: &[String]) -> ExitCode {
         panic!("{} is no server", contender.name)
     };
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port of loopback");
+    // As Go has it: with the 128 of std, connections are refused for a second whenever the server gets no CPU for a moment.
+    let longer = socket2::SockRef::from(&listener).listen(BACKLOG);
+    longer.expect("a longer queue of connections");
     println!("{}", listener.local_addr().expect("a bound socket").port());
     serve(&cell, listener);
     ExitCode::SUCCESS
