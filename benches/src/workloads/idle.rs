@@ -2,7 +2,7 @@
 
 use crate::catalogue::{Budget, Case, Contender, Judge, Size, Workload};
 use crate::cell::{Cell, Sample};
-use crate::machine::{cpu_ns_of, resident_bytes_of, switches_of};
+use crate::machine::{cpu_ns_of, peak_bytes_of, resident_bytes_of, switches_of};
 use crate::net::{Server, servers};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -83,6 +83,8 @@ fn client(cell: &Cell, server: &Server) -> Sample {
     let mut sample = Sample::new(connections as u64, 0);
     let more_bytes = memory().saturating_sub(before_bytes) as f64;
     sample.set("bytes_each", more_bytes / connections as f64);
+    let peak_bytes = peak_bytes_of(pid).expect("the server runs");
+    sample.set("peak_bytes", peak_bytes as f64);
     watch(
         pid,
         Duration::from_millis(cell.get("window_ms")),
