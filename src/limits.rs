@@ -45,6 +45,8 @@ pub(crate) const NEXT_BUDGET: u32 = 16;
 /// and messages through one side of a queue, where only every so manieth is looked at (a power of two).
 pub(crate) const READY_TURNS: u32 = 64;
 pub(crate) const READY_MESSAGES: usize = 1024;
+/// Live goroutines of a worker below which it keeps what it spawns, for others to steal.
+pub(crate) const PLACED_LIVE_MIN: usize = 4;
 /// Fresh goroutines that start in a row before the run queue is looked at again.
 pub(crate) const FRESH_BATCH: u32 = 8;
 /// Waiting submission entries from which on a worker without work submits once more before it thinks of sleeping.

@@ -5,7 +5,7 @@
 //! A fresh goroutine goes to its spawner's own deque, where others may steal it, unless
 //!
 //! * it is local (`spawn_local`) or placed on a worker by its builder: then it goes to that worker's queue;
-//! * its spawner's worker has many more live homed goroutines than the less loaded of two random workers: then it is
+//! * its spawner's worker has many more live homed goroutines than a random other one: then it is
 //!   placed there. So an accept loop that spawns a goroutine per connection does not pile all of them on its worker.
 //!
 //! # Safety
@@ -22,6 +22,7 @@ use super::worker::{Worker, bump, worker};
 use crate::atomic::Ordering;
 use crate::goroutine::join_word::Completed;
 use crate::goroutine::{Extra, Goroutine, Slab, Status, Waiting, end_uncalled, fill, free_remote};
+use crate::limits::PLACED_LIVE_MIN;
 use crate::park::Outcome;
 use core::panic::Location;
 use core::ptr::{self, NonNull};
@@ -159,23 +160,22 @@ impl Worker {
         }
     }
 
-    /// The less loaded of two random workers, if this one has many more live goroutines.
+    /// A random other worker, if this one has many more live goroutines: power of two choices, one of them always this one.
     #[inline]
     fn less_loaded(&self) -> Option<&Remote> {
         let all = &self.shared.remotes;
         let live = self.live.get();
-        if all.len() == 1 || live < 4 {
+        if all.len() == 1 || live < PLACED_LIVE_MIN {
             return None;
         }
-        let (a, b) = self.with_choice(|choice| (choice.below(all.len()), choice.below(all.len())));
-        let (a, b) = (&*all[a], &*all[b]);
-        let least = if self.load_of(a) <= self.load_of(b) {
-            a
-        } else {
-            b
+        let other = match all.len() {
+            2 => 1 - self.remote.index,
+            many => {
+                (self.remote.index + 1 + self.with_choice(|choice| choice.below(many - 1))) % many
+            }
         };
-        let load = self.load_of(least);
-        (live > load + load / 8 + 2).then_some(least)
+        let load = all[other].load();
+        (live > load + load / 8 + 2).then_some(&*all[other])
     }
 
     /// On this worker, whatever happens.

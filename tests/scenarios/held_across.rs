@@ -155,13 +155,16 @@ fn held_over_a_yield(lock: impl Lock) {
     let (lock, is_wanted) = (Arc::new(lock), Arc::new(AtomicBool::new(false)));
     runtime(1).run(move || {
         let (its_lock, its_wanted) = (lock.clone(), is_wanted.clone());
+        let (tell, told) = urgo::chan::oneshot();
         let holder = urgo::spawn(move || {
             its_lock.with(|| {
+                tell.send(()).unwrap();
                 while !its_wanted.load(Ordering::Relaxed) {
                     urgo::yield_now();
                 }
             });
         });
+        told.recv().unwrap();
         let waiter = Builder::new().name("waiter");
         let waiter = waiter.spawn(move || {
             make_known();

@@ -84,6 +84,8 @@ pub(crate) struct Worker {
     is_fresh_turn: Cell<bool>,
     /// See `turn`.
     pub(crate) turns_spent: Cell<u32>,
+    /// `Clock::ticks` from which on the oldest fresh goroutines are started, see `fresh`.
+    oldest_at: Cell<u64>,
     /// Fresh goroutines that may start before the run queue is looked at again.
     fresh_left: Cell<u32>,
     pub(crate) fresh: Fresh,
@@ -139,6 +141,7 @@ impl Worker {
             look_age: clock.ticks_of_us(LOOK_AGE_US),
             is_fresh_turn: Cell::new(false),
             turns_spent: Cell::new(0),
+            oldest_at: Cell::new(0),
             fresh_left: Cell::new(0),
             fresh,
             live: Cell::new(0),
@@ -324,8 +327,8 @@ impl Worker {
             .or_else(|| self.take_injected())
     }
 
-    /// The oldest fresh goroutine, in turn of those that must start here and those that others could take, so that an
-    /// endless chain of the one kind does not starve the other.
+    /// A fresh goroutine, in turn of those that must start here (the oldest) and those that others could take (the newest), so that
+    /// an endless chain of the one kind does not starve the other.
     #[inline]
     fn pop_fresh(&self) -> Option<Task> {
         if self.with_placed(|placed| placed.is_empty()) {

@@ -37,12 +37,30 @@ impl Worker {
         {
             self.run_queue.push_next(g);
         }
+        self.start_oldest(now);
         self.fresh_left.set(FRESH_BATCH);
         self.plan_trim();
         if self.trim_at.get() != u64::MAX {
             self.trim_if_due();
         }
         self.publish_counts();
+    }
+
+    /// From time to time, not by the number of dispatches, since it makes a tree of goroutines grow in breadth: those that have
+    /// waited longest for their start behind newer ones.
+    fn start_oldest(&self, now: u64) {
+        if now < self.oldest_at.get() {
+            return;
+        }
+        self.oldest_at.set(now.saturating_add(self.look_age));
+        for _ in 0..FRESH_BATCH {
+            let Some(Task(g)) = self.fresh.pop_oldest(self.remote.stealer.as_ref()) else {
+                return;
+            };
+            if let Some(g) = self.start(g) {
+                self.run_queue.push(g);
+            }
+        }
     }
 
     /// Inbox, commands, completions, timers: into the run queue.
