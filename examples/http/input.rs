@@ -3,7 +3,7 @@
 use std::io::{self, Read};
 
 /// What a connection keeps while it waits: small, because most connections wait most of the time.
-const IDLE_BYTES: usize = 1024;
+const IDLE_BYTES: usize = 512;
 /// How far it grows for a peer that always fills it (pipelined requests, bodies). Only a long head needs more.
 const BATCH_BYTES: usize = 16 * 1024;
 

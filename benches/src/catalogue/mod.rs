@@ -14,7 +14,7 @@
 mod case;
 mod contender;
 
-pub(crate) use case::{Budget, Case, Judge, Plot, Size};
+pub(crate) use case::{Budget, Case, Judge, Size};
 pub(crate) use contender::{Contender, Role};
 
 use crate::cell::{Cell, Sample};

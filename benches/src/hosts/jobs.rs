@@ -39,6 +39,12 @@ pub(crate) fn may_on(cell: &Cell) {
     may::config().set_workers(cell.workers());
 }
 
+/// Index of the worker for the job with this index: the one that it is bound to, else, in a case with `spread=1`, all in turn.
+fn place_of(cell: &Cell, at: usize, job: &Job) -> Option<usize> {
+    let is_spread = cell.find::<u8>("spread") == Some(1);
+    job.place.or(is_spread.then(|| at % cell.workers()))
+}
+
 /// Jobs that do a number of operations, on urgo. They are made on a goroutine, so channels are born where they will be used.
 ///
 /// # Panics
@@ -53,14 +59,14 @@ pub(crate) fn goroutines(
         let once = |ops: usize| {
             let jobs = jobs(ops);
             let lap = Lap::start();
-            let spawn = |job: Job| match job.place {
+            let spawn = |(at, job): (usize, Job)| match place_of(cell, at, &job) {
                 None => urgo::spawn(job.body),
                 Some(worker) => Builder::new()
                     .placement(Placement::Worker(worker))
                     .spawn(job.body)
                     .expect("a worker with this index"),
             };
-            let handles: Vec<_> = jobs.into_iter().map(spawn).collect();
+            let handles: Vec<_> = jobs.into_iter().enumerate().map(spawn).collect();
             // The main goroutine waits here, so it takes no turn of its own.
             let join = |handle: urgo::go::JoinHandle<u64>| handle.join().expect("no panic");
             let result = handles.into_iter().map(join).sum();
@@ -80,9 +86,9 @@ pub(crate) fn threads(
     let once = |ops: usize| {
         let jobs = jobs(ops);
         let gate = Arc::new(Barrier::new(jobs.len() + 1));
-        let start = |job: Job| {
+        let start = |(at, job): (usize, Job)| {
             let gate = gate.clone();
-            let cpu = job.place.map(|place| cell.cpus[place]);
+            let cpu = place_of(cell, at, &job).map(|place| cell.cpus[place]);
             std::thread::spawn(move || {
                 if let Some(cpu) = cpu {
                     pin_to(&[cpu]).expect("a CPU of the cell");
@@ -91,7 +97,7 @@ pub(crate) fn threads(
                 (job.body)()
             })
         };
-        let handles: Vec<_> = jobs.into_iter().map(start).collect();
+        let handles: Vec<_> = jobs.into_iter().enumerate().map(start).collect();
         let lap = Lap::start();
         gate.wait();
         let join = |handle: std::thread::JoinHandle<u64>| handle.join().expect("no panic");

@@ -19,5 +19,7 @@ pub(crate) use counters::{SYSCALLS_FD, SyscallCount, inherited_count};
 pub(crate) use cpus::{allowed_cpus, pin_to};
 pub(crate) use facts::{Facts, locked_version};
 pub(crate) use limits::allow_descriptors;
-pub(crate) use process::{Usage, die_with_parent, peak_bytes_of, resident_bytes_of, runnable_ns_of, switches_of};
+pub(crate) use process::{
+    Usage, die_with_parent, peak_bytes_of, resident_bytes_of, runnable_ns_of, switches_of,
+};
 pub(crate) use threads::{busiest_share, thread_times_of};

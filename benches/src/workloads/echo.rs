@@ -77,7 +77,7 @@ fn client(cell: &Cell, server: &Server) -> Sample {
     let window = Duration::from_millis(cell.get("window_ms"));
     let exchange = Exchange::echo(cell.get("message"));
     let mut client = Closed::connect(server.address, cell.get("connections"), exchange);
-    client.run(window / 5);
+    client.warm_up(window / 5);
     let before = server.snapshot();
     let seen = client.run(window);
     let mut sample = server.used_since(&before, seen.requests, exchange.checksum());

@@ -9,7 +9,7 @@ pub(super) const WORKLOAD: Workload = Workload {
     question: "What does a message cost when many send to one, or one to many?",
     work: "64 goroutines send to one (fan-in), or one sends to 64 (fan-out), over one channel of 128 slots. Every sender sends \
            its share of the numbers from 0 on; every receiver receives until all senders are gone; the sum is checked. One \
-           operation is one message. may's channels (mpsc for fan-in, mpmc for fan-out) have no bound: its senders never wait. \
+           operation is one message. On two workers the schedulers place all, or all in turn are bound to the two (\"spread\"), where only goroutines and threads can be bound. may's channels (mpsc for fan-in, mpmc for fan-out) have no bound: its senders never wait. \
            tokio has no channel with several receivers of which one gets a message, so it has no fan-out.",
     is_not: "a broadcast, where every receiver gets every message; nor a measure of how evenly the 64 are served.",
     cases,
@@ -37,7 +37,11 @@ const MANY: usize = 64;
 
 fn cases(size: Size) -> Vec<Case> {
     let mut cases = Vec::new();
-    for (workers, place) in [(1, "1 worker"), (2, "2 workers")] {
+    for (workers, spread, place) in [
+        (1, 0, "1 worker"),
+        (2, 0, "2 workers, as placed"),
+        (2, 1, "2 workers, spread"),
+    ] {
         for (senders, receivers) in [(MANY, 1), (1, MANY)] {
             let case = Case::new(
                 format!("{senders} to {receivers}, {place}"),
@@ -45,8 +49,11 @@ fn cases(size: Size) -> Vec<Case> {
                 size.of(1 << 22, 32 << 10),
             )
             .param("senders", senders)
-            .param("receivers", receivers);
-            cases.push(if receivers == 1 {
+            .param("receivers", receivers)
+            .param("spread", spread);
+            cases.push(if spread == 1 {
+                case.only(&["urgo", "crossbeam", "kanal"])
+            } else if receivers == 1 {
                 case
             } else {
                 case.only(&["urgo", "go", "crossbeam", "kanal", "may"])

@@ -54,7 +54,7 @@ fn client(cell: &Cell, server: &Server) -> Sample {
     let answer = Answer::learn(server.address);
     let exchange = answer.exchange(depth);
     let mut client = Closed::connect(server.address, cell.get("connections"), exchange);
-    client.run(window / 5);
+    client.warm_up(window / 5);
     let before = server.snapshot();
     let seen = client.run(window);
     let requests = seen.requests * depth as u64;

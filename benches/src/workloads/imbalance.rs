@@ -56,7 +56,7 @@ fn client(cell: &Cell, server: &Server) -> Sample {
     let exchange = Exchange::fixed(request.to_vec(), answer.to_vec());
     let connections = cell.get("connections");
     let mut client = Closed::connect_sleepy(server.address, connections, exchange, BUSY_STEP);
-    client.run(window / 5);
+    client.warm_up(window / 5);
     let runs = "the server runs";
     let threads = thread_times_of(server.pid()).expect(runs);
     let before = server.snapshot();

@@ -73,7 +73,7 @@ fn calibrate(cell: &Cell, server: &Server) -> Sample {
     let window = Duration::from_millis(cell.get("window_ms"));
     let exchange = Exchange::echo(cell.get("message"));
     let mut client = Closed::connect(server.address, cell.get("connections"), exchange);
-    client.run(window / 5);
+    client.warm_up(window / 5);
     let seen = client.run(window);
     let reached = seen.requests as f64 / seen.elapsed.as_secs_f64();
     let mut sample = Sample::new(seen.requests, exchange.checksum());

@@ -8,7 +8,8 @@ pub(super) const WORKLOAD: Workload = Workload {
     name: "mpmc",
     question: "What does a message cost when many send to many?",
     work: "8 goroutines send and 8 receive over one channel of 128 slots. Every sender sends its share of the numbers from 0 on; \
-           every receiver receives until all senders are gone; the sum is checked. One operation is one message. may's channel \
+           every receiver receives until all senders are gone; the sum is checked. One operation is one message. On two workers the schedulers place all, or half of the senders and half of the \
+           receivers are bound to each (\"spread\"), where only goroutines and threads can be bound. may's channel \
            has no bound: its senders never wait. tokio has no channel with several receivers of which one gets a message, so it \
            is not here; several receivers behind its mutex would measure the mutex.",
     is_not: "a measure of fairness between receivers, nor of scaling beyond two CPUs.",
@@ -42,7 +43,13 @@ fn cases(size: Size) -> Vec<Case> {
         )
         .budget(Budget::AtMost(budget_ns))
     };
-    vec![case(1, "1 worker", 20.0), case(2, "2 workers", 50.0)]
+    vec![
+        case(1, "1 worker", 20.0),
+        case(2, "2 workers, as placed", 50.0),
+        case(2, "2 workers, spread", 50.0)
+            .param("spread", 1)
+            .only(&["urgo", "crossbeam", "kanal"]),
+    ]
 }
 
 /// Of the messages of all senders.

@@ -9,7 +9,7 @@ pub(super) const WORKLOAD: Workload = Workload {
     name: "mutex",
     question: "What does a short critical section cost that many want?",
     work: "64 goroutines, threads, coroutines or tasks each lock one mutex, add one to the number in it and unlock it, over and \
-           over; the number is checked. One operation is one lock and unlock. Nothing else is done between two of them.",
+           over; the number is checked. One operation is one lock and unlock. Nothing else is done between two of them. On two workers the schedulers place all, or all in turn are bound to the two (\"spread\"), where only goroutines and threads can be bound.",
     is_not: "a measure of waiting on one CPU, where a holder is seldom preempted and nobody else looks meanwhile; nor of \
              fairness: a mutex that lets its last holder in again gets the best figure here, and all of them do so to some \
              degree.",
@@ -40,7 +40,13 @@ fn cases(size: Size) -> Vec<Case> {
         )
         .budget(Budget::AtMost(budget_ns))
     };
-    vec![case(1, "1 worker", 14.0), case(2, "2 workers", 26.0)]
+    vec![
+        case(1, "1 worker", 14.0),
+        case(2, "2 workers, as placed", 26.0),
+        case(2, "2 workers, spread", 26.0)
+            .param("spread", 1)
+            .only(&["urgo", "parking_lot", "std"]),
+    ]
 }
 
 /// What the number is in the end. The last to end returns it, the others nothing; see [`crowd`].

@@ -9,7 +9,7 @@ pub(super) const WORKLOAD: Workload = Workload {
     question: "What does a message cost that is received by a select?",
     work: "Three goroutines each send their share of the numbers from 0 on into a channel of their own; a fourth one receives \
            from whichever of the three is ready, until all three senders are gone; the sum is checked. A channel whose sender \
-           is gone is replaced by one that is never ready. One operation is one message. Channels have 128 slots, or none \
+           is gone is replaced by one that is never ready. One operation is one message. On two workers the schedulers place all, or all in turn are bound to the two (\"spread\"), where only goroutines and threads can be bound. Channels have 128 slots, or none \
            (rendezvous). tokio has one slot where the others have none, because it has no rendezvous. may is not here: its \
            select starts a coroutine for every arm and cancels the losers, which is another thing, and slower by far.",
     is_not: "a measure of many arms, nor of arms that send.",
@@ -31,12 +31,20 @@ const CHANNELS: usize = 3;
 
 fn cases(size: Size) -> Vec<Case> {
     let mut cases = Vec::new();
-    for (workers, place) in [(1, "1 worker"), (2, "2 workers")] {
+    for (workers, spread, place) in [
+        (1, 0, "1 worker"),
+        (2, 0, "2 workers, as placed"),
+        (2, 1, "2 workers, spread"),
+    ] {
         for (slots, kind, full) in [(128, "128 slots", 3 << 20), (0, "rendezvous", 3 << 18)] {
             let case = Case::new(format!("{kind}, {place}"), workers, size.of(full, 3 << 10))
                 .param("slots", slots)
                 .budget(Budget::AtMost(90.0));
-            cases.push(case);
+            cases.push(if spread == 1 {
+                case.param("spread", 1).only(&["urgo", "crossbeam"])
+            } else {
+                case
+            });
         }
     }
     cases

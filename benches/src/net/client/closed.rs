@@ -18,6 +18,10 @@ pub(crate) struct Closed {
     wire: Wire,
     /// When the request that has no answer yet was sent, by connection.
     sent_ns: Vec<u64>,
+    /// Whether it has been answered at all, by connection.
+    heard: Vec<bool>,
+    /// Connections with a request on which nothing has been heard yet.
+    unheard: usize,
     sleeps: bool,
     /// Connections whose answers have become complete; empty between turns.
     whole: Vec<usize>,
@@ -67,10 +71,30 @@ impl Closed {
         (0..connections).step_by(step).for_each(|at| wire.send(at));
         Closed {
             sent_ns: vec![0; wire.connections()],
+            heard: vec![false; wire.connections()],
+            unheard: (0..connections).step_by(step).len(),
             wire,
             sleeps,
             whole: Vec::new(),
             epoch: Instant::now(),
+        }
+    }
+
+    /// Runs for `length`, and on until every connection has been answered once: a server that is slow to accept does not pass for
+    /// one with fewer connections.
+    ///
+    /// # Panics
+    /// As [`run`](Self::run), and if a connection waits for its first answer for too long.
+    pub(crate) fn warm_up(&mut self, length: Duration) {
+        let start_ns = self.now_ns();
+        self.run(length);
+        while self.unheard > 0 {
+            let unheard = self.unheard;
+            assert!(
+                self.now_ns() - start_ns < ANSWER_NS_MAX,
+                "{unheard} connections have never been answered"
+            );
+            self.run(length);
         }
     }
 
@@ -122,6 +146,7 @@ impl Closed {
             window
                 .latencies
                 .saturating_record(now_ns - self.sent_ns[at]);
+            self.unheard -= usize::from(!std::mem::replace(&mut self.heard[at], true));
             self.sent_ns[at] = now_ns;
             self.wire.send(at);
         }
