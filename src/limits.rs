@@ -37,6 +37,8 @@ pub(crate) const FAIR_TICKS: u32 = 61;
 /// The same in microseconds, for dispatches that take long: how late a timer or a completion may be noticed by a worker
 /// whose goroutines let each other run.
 pub(crate) const LOOK_AGE_US: u64 = 500;
+/// The same for a worker whose ring says that something has come.
+pub(crate) const LOOK_CALLED_US: u64 = 50;
 /// Dispatches after which goroutine-to-goroutine switches go through the host stack once.
 pub(crate) const DIRECT_TICKS: u32 = 16;
 /// Consecutive dispatches from the next slot before its goroutine goes to the end of the run queue.
@@ -47,6 +49,8 @@ pub(crate) const READY_TURNS: u32 = 64;
 pub(crate) const READY_MESSAGES: usize = 1024;
 /// Live goroutines of a worker below which it keeps what it spawns, for others to steal.
 pub(crate) const PLACED_LIVE_MIN: usize = 4;
+/// Due timers that fire before the goroutines that they ready run.
+pub(crate) const TIMERS_AT_ONCE: usize = 128;
 /// Fresh goroutines that start in a row before the run queue is looked at again.
 pub(crate) const FRESH_BATCH: u32 = 8;
 /// Waiting submission entries from which on a worker without work submits once more before it thinks of sleeping.

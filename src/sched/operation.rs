@@ -4,6 +4,8 @@
 //!
 //! 1. Register in the table, so that a completion finds its owner, then write the entry, then suspend. If the
 //!    submission queue is full, submit; if that does not help, wait in line behind those who came before.
+//!    An accept is handed over at once, though, and goes on without a switch if it has completed: with a turn of the run queue for
+//!    each, a listener would fall behind as soon as its connections keep the worker busy.
 //! 2. With a deadline, a timer on this stack cancels the operation when it passes. Cancelling only asks: the goroutine
 //!    goes on waiting for the operation's own last record.
 //! 3. The result wins: only an operation that the kernel reports as cancelled counts as timed out.
@@ -123,6 +125,11 @@ unsafe fn run(
         // A `Drop` of a goroutine that is being cancelled: what can be done at once is done (a buffer is flushed), what
         // would have to wait is not waited for.
         worker.with_driver(|driver| driver.cancel(token));
+    }
+    if reason == WaitReason::Accept && worker.is_done_at_once() {
+        // Others have their turn after some of these, since this goroutine has not waited.
+        super::turn::spend_turn();
+        return worker.with_driver(|driver| driver.outcome(token));
     }
     let operation = Operation { token };
     if is_cancellable(g) {

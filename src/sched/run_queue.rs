@@ -56,6 +56,12 @@ impl RunQueue {
         self.head.get() == self.tail.get() && self.next.get().is_none()
     }
 
+    /// Goroutines in the queue, without the one that is next.
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        self.tail.get().wrapping_sub(self.head.get())
+    }
+
     /// Appends `g`.
     #[inline]
     pub(crate) fn push(&self, g: NonNull<Goroutine>) {

@@ -45,6 +45,9 @@ use slots::{Place, Slots};
 const RUNS: usize = 4;
 /// Entries below which nothing is made smaller.
 const KEPT: usize = 1024;
+/// How many places ahead in a run a node is fetched, while those before it fire: a miss is as long as some ten of them.
+const NODES_AHEAD: usize = 8;
+const NODE_LINES: usize = 4;
 const NOWHERE: u32 = u32::MAX;
 
 /// What to do when a deadline passes. Opaque here: the scheduler packs and unpacks it.
@@ -151,7 +154,12 @@ impl Timers {
             return None;
         }
         match run {
-            Some(run) => self.runs[run].pop(),
+            Some(run) => {
+                self.runs[run].pop();
+                if let Some(later) = self.runs[run].ahead(NODES_AHEAD) {
+                    fetch(self.slots.node(later.slot));
+                }
+            }
             None => self.heap.remove(0, &mut self.slots),
         }
         // SAFETY: registered, so alive by `insert`'s contract.
@@ -224,6 +232,22 @@ impl Timers {
         let runs: usize = self.runs.iter().map(Run::capacity).sum();
         runs + self.heap.capacity() + self.slots.capacity()
     }
+}
+
+/// Fetches the cache lines in which a node and, a little above it on the stack, its waiter lie.
+#[inline(always)]
+fn fetch(node: NonNull<TimerNode>) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a prefetch reads nothing that the program could see, and never faults.
+    unsafe {
+        use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        let address = node.as_ptr().cast::<i8>();
+        for line in 0..NODE_LINES {
+            _mm_prefetch::<_MM_HINT_T0>(address.wrapping_add(64 * line));
+        }
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = node;
 }
 
 #[cfg(test)]

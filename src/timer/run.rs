@@ -32,6 +32,12 @@ impl Run {
         self.entries.front()
     }
 
+    /// The entry that many places behind the first one, unless it is a gap.
+    #[inline]
+    pub(super) fn ahead(&self, places: usize) -> Option<&Entry> {
+        self.entries.get(places).filter(|entry| !is_gap(entry))
+    }
+
     /// Zero if the run is empty, so that every deadline fits.
     #[inline]
     pub(super) fn last_deadline(&self) -> u64 {

@@ -22,8 +22,10 @@ impl Worker {
     #[inline(always)]
     pub(super) fn leave(&self, g: &Goroutine) {
         let ticks = self.ticks.get();
-        // Every so often, and when submissions wait too long, through the host stack, which looks at everything else.
+        // Every so often, when submissions wait too long, and when something has come, through the host stack, which looks at
+        // everything else. (A goroutine that computes for long between its yields would keep it away for all those turns.)
         if ticks & (DIRECT_TICKS - 1) != 0
+            && !self.is_called()
             && (ticks & 7 != 0 || !self.is_flush_due())
             && let Some(next) = self.run_queue.pop()
         {

@@ -30,7 +30,9 @@ use super::stop::Stopping;
 use super::task::Task;
 use crate::atomic::Ordering;
 use crate::goroutine::{Goroutine, Slab, StackPool, Waiting};
-use crate::limits::{FAIR_TICKS, FLUSH_AGE_US, FRESH_BATCH, LOOK_AGE_US, SPIN_US, TALK_SPIN_US};
+use crate::limits::{
+    FAIR_TICKS, FLUSH_AGE_US, FRESH_BATCH, LOOK_AGE_US, LOOK_CALLED_US, SPIN_US, TALK_SPIN_US,
+};
 use crate::park::{Outcome, Presence, Token, WaitQueue, Wake};
 use crate::seam::{Choice, Driver};
 use crate::timer::Timers;
@@ -80,6 +82,9 @@ pub(crate) struct Worker {
     /// `Clock::ticks` at which all sources are looked at again, whatever the number of dispatches.
     look_at: Cell<u64>,
     look_age: u64,
+    /// The same if the ring says that something has come.
+    look_called_at: Cell<u64>,
+    look_called_age: u64,
     /// Whose turn it was at the last start, see `pop_fresh`.
     is_fresh_turn: Cell<bool>,
     /// See `turn`.
@@ -104,6 +109,8 @@ pub(crate) struct Worker {
     pub(crate) stop_epoch: Cell<u32>,
     /// Goroutines that wait for room in the submission queue.
     pub(crate) submission_waiters: WaitQueue,
+    /// The running goroutine's own operation was among those just reaped.
+    came_early: Cell<bool>,
     driver: UnsafeCell<Driver>,
     timers: UnsafeCell<Timers>,
     /// Fresh goroutines that must start here.
@@ -139,6 +146,8 @@ impl Worker {
             last_fair: Cell::new(0),
             look_at: Cell::new(0),
             look_age: clock.ticks_of_us(LOOK_AGE_US),
+            look_called_at: Cell::new(0),
+            look_called_age: clock.ticks_of_us(LOOK_CALLED_US),
             is_fresh_turn: Cell::new(false),
             turns_spent: Cell::new(0),
             oldest_at: Cell::new(0),
@@ -155,6 +164,7 @@ impl Worker {
             ids: Cell::new((0, 0)),
             stop_epoch: Cell::new(0),
             submission_waiters: WaitQueue::new(),
+            came_early: Cell::new(false),
             driver: UnsafeCell::new(driver),
             timers: UnsafeCell::new(Timers::default()),
             placed: UnsafeCell::default(),
@@ -273,6 +283,7 @@ impl Worker {
             let now = self.shared.clock.ticks();
             if self.ticks.get().wrapping_sub(self.last_fair.get()) >= FAIR_TICKS
                 || now >= self.look_at.get()
+                || (now >= self.look_called_at.get() && self.is_called())
             {
                 self.look_around(now);
             }

@@ -11,7 +11,7 @@ use super::super::remote::Command;
 use super::super::task::Task;
 use super::Worker;
 use crate::goroutine::{Goroutine, Status};
-use crate::limits::{FLUSH_BATCH, FRESH_BATCH};
+use crate::limits::{FAIR_TICKS, FLUSH_BATCH, FRESH_BATCH, TIMERS_AT_ONCE};
 use crate::park::{Outcome, Waiter, Wake};
 use crate::timer::Action;
 use core::ptr::NonNull;
@@ -21,6 +21,8 @@ impl Worker {
     pub(super) fn look_around(&self, now: u64) {
         self.last_fair.set(self.ticks.get());
         self.look_at.set(now.saturating_add(self.look_age));
+        self.look_called_at
+            .set(now.saturating_add(self.look_called_age));
         self.with_driver(|driver| {
             // A stall shows again at the next flush.
             let _ = driver.flush_and_poll();
@@ -46,10 +48,10 @@ impl Worker {
         self.publish_counts();
     }
 
-    /// From time to time, not by the number of dispatches, since it makes a tree of goroutines grow in breadth: those that have
-    /// waited longest for their start behind newer ones.
+    /// Those that have waited longest for their start, behind newer ones. From time to time only, not by the number of dispatches,
+    /// since it makes a tree of goroutines grow in breadth; unless so many are ready that this is no tree but a server.
     fn start_oldest(&self, now: u64) {
-        if now < self.oldest_at.get() {
+        if now < self.oldest_at.get() && self.run_queue.len() < FAIR_TICKS as usize {
             return;
         }
         self.oldest_at.set(now.saturating_add(self.look_age));
@@ -92,13 +94,33 @@ impl Worker {
     pub(super) fn reap(&self) {
         self.with_driver(|driver| {
             if driver.cq_ready() {
-                // The owner of an operation is the goroutine that waits for it.
-                driver.reap(|owner| self.run_queue.push_fetched(owner.cast()));
+                // The owner of an operation is the goroutine that waits for it, or is about to.
+                let running = self.current.get();
+                driver.reap(|owner| match owner.cast() {
+                    owner if running == Some(owner) => self.came_early.set(true),
+                    owner => self.run_queue.push_fetched(owner),
+                });
             }
         });
         if !self.submission_waiters.is_empty() {
             self.admit_submission_waiters();
         }
+    }
+
+    /// On a goroutine's stack: hands over what is queued, the running goroutine's own operation among it, and says whether that one
+    /// is complete. If not, it is to be waited for.
+    pub(crate) fn is_done_at_once(&self) -> bool {
+        self.came_early.set(false);
+        // A stall shows again at the next flush.
+        let left = self.with_driver(|driver| {
+            let _ = driver.flush_and_poll();
+            driver.sq_pending()
+        });
+        if left == 0 {
+            self.flush_at.set(u64::MAX);
+        }
+        self.reap();
+        self.came_early.get()
     }
 
     #[cold]
@@ -116,13 +138,17 @@ impl Worker {
             return;
         }
         let now = self.shared.clock.now_ns();
-        while let Some(action) = self.with_timers(|timers| timers.pop_due(now)) {
+        // Not all at once: what firing has brought into the cache is still there when those that it readied run.
+        for _ in 0..TIMERS_AT_ONCE {
+            let Some(action) = self.with_timers(|timers| timers.pop_due(now)) else {
+                return;
+            };
             match action {
                 Action::FinishWaiter(waiter) => {
                     // SAFETY: a registered timer's waiter is on the stack of a goroutine that is suspended in it.
                     let waiter = unsafe { waiter.cast::<Waiter>().as_ref() };
                     if let Some(Wake::Goroutine(g)) = waiter.finish(Outcome::TimedOut) {
-                        self.run_queue.push(g.cast());
+                        self.run_queue.push_fetched(g.cast());
                     }
                 }
                 Action::CancelOperation(operation) => {
@@ -132,6 +158,12 @@ impl Worker {
                 }
             }
         }
+    }
+
+    /// Whether the ring says that something has come. Reads three words that the kernel seldom writes.
+    #[inline]
+    pub(super) fn is_called(&self) -> bool {
+        self.with_driver(|driver| driver.has_work_flag() || driver.cq_ready())
     }
 
     #[inline]
