@@ -45,7 +45,7 @@ fn cases(size: Size) -> Vec<Case> {
             let case = Case::new(format!("{kind}, {count}"), 1, ops)
                 .param("kind", kind)
                 .param("goroutines", here)
-                .rounds_max(if count == 1_000_000 { 3 } else { usize::MAX })
+                .rounds_max(if count == 1_000_000 { 1 } else { usize::MAX })
                 .plot(title, AXIS, count);
             if count > 10_000 {
                 case.only(&["urgo", "go", "tokio"])

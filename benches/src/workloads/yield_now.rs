@@ -2,7 +2,7 @@
 
 use crate::catalogue::{Budget, Case, Contender, Size, Workload};
 use crate::cell::{Cell, Lap, Sample};
-use crate::hosts::{Job, coroutines, goroutines, tasks, warm_up};
+use crate::hosts::{may_on, runtime, tasks, warm_up};
 use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, CoroutineResult};
 use std::collections::VecDeque;
@@ -52,24 +52,54 @@ fn sum(ops: usize) -> u64 {
     ops as u64
 }
 
-fn jobs(cell: &Cell, ops: usize, yield_now: fn()) -> Vec<Job> {
-    let goroutines: usize = cell.get("goroutines");
-    let yields = ops / goroutines;
-    let job = |_| {
-        Job::new(None, move || {
-            (0..yields).for_each(|_| yield_now());
-            yields as u64
-        })
-    };
-    (0..goroutines).map(job).collect()
-}
-
+/// Spawned as a program would, without the box around a job: its frame and its indirect call would be touched at each yield.
 fn urgo(cell: &Cell) -> Sample {
-    goroutines(cell, sum, |ops| jobs(cell, ops, urgo::yield_now))
+    let goroutines: usize = cell.get("goroutines");
+    let ops = cell.ops();
+    let once = |ops: usize| {
+        let yields = ops / goroutines;
+        let body = move || {
+            (0..yields).for_each(|_| urgo::yield_now());
+            yields as u64
+        };
+        let lap = Lap::start();
+        let handles: Vec<_> = (0..goroutines).map(|_| urgo::spawn(body)).collect();
+        // The main goroutine waits here, so it takes no turn of its own.
+        let join = |handle: urgo::go::JoinHandle<u64>| handle.join().expect("no panic");
+        done(lap, ops, handles.into_iter().map(join).sum())
+    };
+    runtime(cell).run(|| {
+        once(warm_up(ops));
+        once(ops)
+    })
 }
 
 fn may_coroutines(cell: &Cell) -> Sample {
-    coroutines(cell, sum, |ops| jobs(cell, ops, may::coroutine::yield_now))
+    let coroutines: usize = cell.get("goroutines");
+    may_on(cell);
+    let once = |ops: usize| {
+        let yields = ops / coroutines;
+        let body = move || {
+            (0..yields).for_each(|_| may::coroutine::yield_now());
+            yields as u64
+        };
+        let lap = Lap::start();
+        let handles: Vec<_> = (0..coroutines).map(|_| may::go!(body)).collect();
+        let join = |handle: may::coroutine::JoinHandle<u64>| handle.join().expect("no panic");
+        done(lap, ops, handles.into_iter().map(join).sum())
+    };
+    once(warm_up(cell.ops()));
+    once(cell.ops())
+}
+
+fn done(lap: Lap, ops: usize, yields: u64) -> Sample {
+    let sample = lap.stop(ops, yields);
+    assert_eq!(
+        yields,
+        sum(ops),
+        "somebody did not yield as often as it should"
+    );
+    sample
 }
 
 fn tokio_tasks(cell: &Cell) -> Sample {

@@ -17,15 +17,16 @@ use crate::park::WaitReason;
 use core::ptr::NonNull;
 
 impl Worker {
-    /// On a goroutine's stack: leaves it. Whoever is to ready `g` knows it already, or `g` is queued. Returns when the
+    /// On a goroutine's stack: leaves it; `HEEDED` if a call of the ring has just been heeded. Whoever is to ready `g` knows it already, or `g` is queued. Returns when the
     /// goroutine is dispatched again.
     #[inline(always)]
-    pub(super) fn leave(&self, g: &Goroutine) {
+    pub(super) fn leave<const HEEDED: bool>(&self, g: &Goroutine) {
         let ticks = self.ticks.get();
-        // Every so often, when submissions wait too long, and when something has come, through the host stack, which looks at
+        // Every so often, when submissions wait too long or for nobody, and when something has come, through the host stack, which looks at
         // everything else. (A goroutine that computes for long between its yields would keep it away for all those turns.)
         if ticks & (DIRECT_TICKS - 1) != 0
-            && !self.is_called()
+            && (HEEDED || !self.is_called())
+            && !self.is_flush_worth_it()
             && (ticks & 7 != 0 || !self.is_flush_due())
             && let Some(next) = self.run_queue.pop()
         {
@@ -47,23 +48,26 @@ impl Worker {
     /// On a goroutine's stack: lets others run; the goroutine stays ready.
     #[inline]
     pub(crate) fn yield_now(&self, g: &Goroutine) {
+        if self.is_called() {
+            self.heed_call();
+        }
         self.run_queue.push(NonNull::from(g));
-        self.leave_alone(g);
+        self.leave_alone::<true>(g);
     }
 
     /// On a goroutine's stack: waits until somebody readies the goroutine.
     #[inline]
     pub(crate) fn suspend(&self, g: &Goroutine, reason: WaitReason) {
         g.reason.store(reason as u8, Ordering::Relaxed);
-        self.leave_alone(g);
+        self.leave_alone::<false>(g);
         g.reason.store(WaitReason::None as u8, Ordering::Relaxed);
     }
 
     /// As `leave`; a goroutine that leaves in the middle of a panic takes its panic count along.
     #[inline(always)]
-    pub(super) fn leave_alone(&self, g: &Goroutine) {
+    pub(super) fn leave_alone<const HEEDED: bool>(&self, g: &Goroutine) {
         let aside = std::thread::panicking().then(panic_count::set_aside);
-        self.leave(g);
+        self.leave::<HEEDED>(g);
         if let Some(aside) = aside {
             aside.put_back();
         }

@@ -11,7 +11,7 @@ use super::super::remote::Command;
 use super::super::task::Task;
 use super::Worker;
 use crate::goroutine::{Goroutine, Status};
-use crate::limits::{FAIR_TICKS, FLUSH_BATCH, FRESH_BATCH, TIMERS_AT_ONCE};
+use crate::limits::{FAIR_TICKS, FLUSH_BATCH, FLUSH_BEFORE, FRESH_BATCH, TIMERS_AT_ONCE};
 use crate::park::{Outcome, Waiter, Wake};
 use crate::timer::Action;
 use core::ptr::NonNull;
@@ -160,15 +160,36 @@ impl Worker {
         }
     }
 
-    /// Whether the ring says that something has come. Reads three words that the kernel seldom writes.
+    /// Whether the ring says that something has come. Reads one word that the kernel seldom writes. (Where completions are not
+    /// deferred nobody calls: there the regular looks have to do.)
     #[inline]
     pub(super) fn is_called(&self) -> bool {
-        self.with_driver(|driver| driver.has_work_flag() || driver.cq_ready())
+        self.with_driver(|driver| driver.has_work_flag())
     }
 
     #[inline]
     pub(super) fn is_flush_due(&self) -> bool {
         self.flush_at.get() != u64::MAX && self.shared.clock.ticks() >= self.flush_at.get()
+    }
+
+    /// Submissions wait, and so few goroutines are ready that no batch will come of them; but one of these may run for long.
+    #[inline]
+    pub(super) fn is_flush_worth_it(&self) -> bool {
+        self.flush_at.get() != u64::MAX && self.run_queue.len() <= FLUSH_BEFORE
+    }
+
+    /// On the stack of a goroutine that is about to yield, when the ring calls: those who have waited for it go first.
+    #[cold]
+    pub(super) fn heed_call(&self) {
+        let now = self.shared.clock.ticks();
+        if now < self.look_called_at.get() {
+            return;
+        }
+        self.look_called_at
+            .set(now.saturating_add(self.look_called_age));
+        // A stall shows again at the next flush.
+        let _ = self.with_driver(|driver| driver.flush_and_poll());
+        self.reap();
     }
 
     #[inline]
@@ -181,7 +202,8 @@ impl Worker {
     pub(super) fn flush_due(&self, now: u64) {
         self.with_driver(|driver| {
             let pending = driver.sq_pending();
-            if pending >= FLUSH_BATCH || (pending > 0 && now >= self.flush_at.get()) {
+            let is_due = now >= self.flush_at.get() || self.run_queue.len() <= FLUSH_BEFORE;
+            if pending >= FLUSH_BATCH || (pending > 0 && is_due) {
                 let _ = driver.flush();
             }
             if driver.sq_pending() == 0 {
