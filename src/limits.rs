@@ -59,8 +59,6 @@ pub(crate) const BUSY_SUBMISSIONS: u32 = 4;
 pub(crate) const FLUSH_BATCH: u32 = 64;
 /// Age in microseconds at which waiting submission entries are handed over.
 pub(crate) const FLUSH_AGE_US: u64 = 50;
-/// Ready goroutines up to which waiting submission entries are handed over before the next one runs.
-pub(crate) const FLUSH_BEFORE: usize = 1;
 /// How long a worker looks for work of others before it sleeps, in microseconds.
 pub(crate) const SPIN_US: u64 = 5;
 /// The same while goroutines of several workers talk to each other: what it costs, in microseconds, to fall asleep and be woken

@@ -40,13 +40,10 @@ impl At {
     }
 
     pub(super) fn try_recv(&self) -> Result<Instant, TryRecvError> {
-        let now_ns = sched::now_ns();
-        if now_ns < self.due_ns || self.is_taken.swap(true, Ordering::Relaxed) {
+        if sched::now_ns() < self.due_ns || self.is_taken.swap(true, Ordering::Relaxed) {
             return Err(TryRecvError::Empty);
         }
-        Ok(self
-            .moment
-            .unwrap_or_else(|| instant_of(self.due_ns, now_ns)))
+        Ok(self.moment.unwrap_or_else(|| instant_of(self.due_ns)))
     }
 
     pub(super) fn recv(&self, deadline_ns: u64) -> Result<Instant, RecvTimeoutError> {
@@ -67,13 +64,26 @@ impl At {
     }
 }
 
-/// The moment `due_ns` in std's clock, if it was `now_ns` a moment ago. Std's clock is read second: so the result is no earlier than
-/// `due_ns`, and no later than the present.
-fn instant_of(due_ns: u64, now_ns: u64) -> Instant {
-    let now = Instant::now();
+/// The moment `due_ns` in std's clock. Std's clock is read after the scheduler's: so the result is no earlier than `due_ns`, and no
+/// later than the present. Read again if the thread was held up in between, a few times at most.
+#[cold]
+fn instant_of(due_ns: u64) -> Instant {
+    let mut now_ns = sched::now_ns();
+    let mut now = Instant::now();
+    for _ in 0..INSTANT_TRIES {
+        let later_ns = sched::now_ns();
+        if later_ns - now_ns <= INSTANT_ERROR_NS {
+            break;
+        }
+        (now_ns, now) = (later_ns, Instant::now());
+    }
     now.checked_sub(Duration::from_nanos(now_ns - due_ns))
         .unwrap_or(now)
 }
+
+/// By how much an instant may be late.
+const INSTANT_ERROR_NS: u64 = 1_000;
+const INSTANT_TRIES: usize = 5;
 
 /// One message per beat. Beats that nobody took in time are skipped; those to come keep their times.
 #[derive(Debug)]

@@ -85,10 +85,14 @@ impl Fresh {
             Fresh::Alone(queue) => {
                 let first = injector.steal();
                 if first.is_success() {
-                    for _ in 1..FRESH_BATCH {
-                        let Steal::Success(task) = injector.steal() else {
-                            break;
-                        };
+                    let rest = std::iter::from_fn(|| injector.steal().success());
+                    // The oldest of them is to be the next, so it comes to the end.
+                    for task in rest
+                        .take(FRESH_BATCH as usize - 1)
+                        .collect::<Vec<_>>()
+                        .into_iter()
+                        .rev()
+                    {
                         queue.borrow_mut().push_back(task);
                     }
                 }

@@ -14,11 +14,13 @@
 //!
 //! 1. A worker picks: next slot, run queue, fresh deque (a few in a row), inbox, ring and timers, injector, other
 //!    workers' fresh deques; then it sleeps in one `io_uring_enter` with its earliest deadline ([`idle`]).
-//! 2. Every 61 dispatches it looks at inbox, ring, timers and injector first, and lets a burst of fresh goroutines start.
-//! 3. A goroutine that leaves switches straight to the next in the run queue; every 16 dispatches, or when submissions
-//!    have waited too long, through the host stack.
-//! 4. Submissions collect while goroutines run, and go to the kernel when the worker has nothing to run, when 16 wait,
-//!    or when the oldest is 50 µs old.
+//! 2. Every 61 dispatches, after 500 µs, or after 50 µs if the ring says that something has come, it looks at inbox, ring, timers and
+//!    injector first, and lets a burst of fresh goroutines start.
+//! 3. A goroutine that leaves switches straight to the next in the run queue; every 16 dispatches, when the ring calls, or
+//!    when submissions have waited too long, through the host stack.
+//! 4. Submissions collect while goroutines run, and go to the kernel when the worker has nothing to run, when 64 wait, when
+//!    the oldest is 50 µs old, or before the last ready goroutine runs.
+//! 5. Fresh goroutines start newest first; thieves, and every half millisecond the worker itself, take the oldest.
 //!
 //! # Invariants
 //!

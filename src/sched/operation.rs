@@ -127,9 +127,15 @@ unsafe fn run(
         worker.with_driver(|driver| driver.cancel(token));
     }
     if reason == WaitReason::Accept && worker.is_done_at_once() {
-        // Others have their turn after some of these, since this goroutine has not waited.
-        super::turn::spend_turn();
-        return worker.with_driver(|driver| driver.outcome(token));
+        // Others have their turn after some of these, and after some time, since this goroutine has not waited; and after each
+        // that failed, because it may be tried again and again.
+        let outcome = worker.with_driver(|driver| driver.outcome(token));
+        if outcome.res < 0 || worker.is_look_due() {
+            super::turn::give_turn();
+        } else {
+            super::turn::spend_turn();
+        }
+        return outcome;
     }
     let operation = Operation { token };
     if is_cancellable(g) {

@@ -56,6 +56,12 @@ impl RunQueue {
         self.head.get() == self.tail.get() && self.next.get().is_none()
     }
 
+    /// Exactly one goroutine is ready.
+    #[inline]
+    pub(crate) fn is_last(&self) -> bool {
+        self.len() + usize::from(self.next.get().is_some()) == 1
+    }
+
     /// Goroutines in the queue, without the one that is next.
     #[inline]
     pub(crate) fn len(&self) -> usize {

@@ -311,7 +311,7 @@ mod tests {
             // SAFETY: boxed, all fire or are removed below.
             unsafe { timers.insert(deadline, n) };
         }
-        let is_kept = |i: u64| i % 7 == 0;
+        let is_kept = |i: u64| i.is_multiple_of(7);
         for (i, n) in (0..).zip(&nodes) {
             assert!(timers.remove(n), "{i}");
             if is_kept(i) {

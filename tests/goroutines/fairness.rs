@@ -235,3 +235,90 @@ fn a_busy_worker_starts_what_plain_threads_spawn_in_batches() {
     // One per 61 dispatches would be 61,000 turns of each of the pair.
     assert!(turns < 30_000, "{turns} turns");
 }
+
+/// The newest fresh goroutine starts first, but not for ever.
+#[test]
+fn an_endless_chain_of_newer_goroutines_does_not_starve_the_oldest() {
+    fn chain(stop: Arc<AtomicBool>, links: Arc<AtomicUsize>) {
+        let link = links.fetch_add(1, Ordering::SeqCst);
+        assert!(link < 100 * TURNS_MAX, "the oldest starves");
+        if !stop.load(Ordering::SeqCst) {
+            drop(urgo::spawn(move || chain(stop, links)));
+        }
+    }
+    runtime(1).run(|| {
+        let stop = Arc::new(AtomicBool::new(false));
+        let links = Arc::new(AtomicUsize::new(0));
+        let its_stop = stop.clone();
+        let oldest = urgo::spawn(move || its_stop.store(true, Ordering::SeqCst));
+        chain(stop.clone(), links.clone());
+        // The main goroutine waits, so that nothing but fresh ones is there to run.
+        oldest.join().unwrap();
+    });
+}
+
+/// Connections that wait in the backlog are not taken one by one, with a turn of everybody else in between.
+#[test]
+fn a_busy_worker_takes_many_waiting_connections_in_one_turn() {
+    const CLIENTS: usize = 64;
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let clients: Vec<_> = (0..CLIENTS)
+        .map(|_| std::net::TcpStream::connect(address).unwrap())
+        .collect();
+    runtime(1).run(|| {
+        let stop = Arc::new(AtomicBool::new(false));
+        let turns = Arc::new(AtomicUsize::new(0));
+        let (its_stop, its_turns) = (stop.clone(), turns.clone());
+        let busy = urgo::spawn(move || {
+            while !its_stop.load(Ordering::SeqCst) {
+                its_turns.fetch_add(1, Ordering::SeqCst);
+                urgo::yield_now();
+            }
+        });
+        let listener = TcpListener::from(std::os::fd::OwnedFd::from(listener));
+        let before = turns.load(Ordering::SeqCst);
+        for _ in 0..CLIENTS {
+            drop(listener.accept().unwrap());
+        }
+        let meanwhile = turns.load(Ordering::SeqCst) - before;
+        stop.store(true, Ordering::SeqCst);
+        busy.join().unwrap();
+        assert!(meanwhile < CLIENTS / 4, "{meanwhile} turns for {CLIENTS}");
+    });
+    drop(clients);
+}
+
+/// A goroutine that computes for long between its yields is one turn in a request's way, not a dozen.
+#[test]
+fn an_answer_that_has_come_goes_before_a_goroutine_that_yields() {
+    const TRIPS: usize = 50;
+    runtime(1).run(|| {
+        let stop = Arc::new(AtomicBool::new(false));
+        let turns = Arc::new(AtomicUsize::new(0));
+        let (its_stop, its_turns) = (stop.clone(), turns.clone());
+        let hog = urgo::spawn(move || {
+            while !its_stop.load(Ordering::SeqCst) {
+                its_turns.fetch_add(1, Ordering::SeqCst);
+                let start = std::time::Instant::now();
+                while start.elapsed() < std::time::Duration::from_micros(200) {
+                    std::hint::spin_loop();
+                }
+                urgo::yield_now();
+            }
+        });
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut a = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (mut b, _) = listener.accept().unwrap();
+        let mut byte = [0];
+        let before = turns.load(Ordering::SeqCst);
+        for _ in 0..TRIPS {
+            a.write_all(b"x").unwrap();
+            b.read_exact(&mut byte).unwrap();
+        }
+        let meanwhile = turns.load(Ordering::SeqCst) - before;
+        stop.store(true, Ordering::SeqCst);
+        hog.join().unwrap();
+        assert!(meanwhile <= 5 * TRIPS, "{meanwhile} turns for {TRIPS}");
+    });
+}

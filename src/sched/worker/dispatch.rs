@@ -25,7 +25,7 @@ impl Worker {
         // Every so often, when submissions wait too long or for nobody, and when something has come, through the host stack, which looks at
         // everything else. (A goroutine that computes for long between its yields would keep it away for all those turns.)
         if ticks & (DIRECT_TICKS - 1) != 0
-            && (HEEDED || !self.is_called())
+            && (HEEDED || !self.is_to_look())
             && !self.is_flush_worth_it()
             && (ticks & 7 != 0 || !self.is_flush_due())
             && let Some(next) = self.run_queue.pop()

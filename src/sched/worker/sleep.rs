@@ -57,7 +57,7 @@ impl Worker {
             // Whatever ended the wait, the loop looks at every source next.
             let _ = self.with_driver(|driver| driver.wait(deadline));
             // Not worth it: the other side fell asleep meanwhile, too, and has to be woken for the next word.
-            let was_short = self.shared.clock.ticks() - asleep < 2 * self.talk_spin;
+            let was_short = self.shared.clock.ticks().saturating_sub(asleep) < 2 * self.talk_spin;
             self.is_talking
                 .set(was_short && !self.remote.inbox.is_empty());
             self.flush_at.set(u64::MAX);

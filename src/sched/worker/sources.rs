@@ -11,7 +11,7 @@ use super::super::remote::Command;
 use super::super::task::Task;
 use super::Worker;
 use crate::goroutine::{Goroutine, Status};
-use crate::limits::{FAIR_TICKS, FLUSH_BATCH, FLUSH_BEFORE, FRESH_BATCH, TIMERS_AT_ONCE};
+use crate::limits::{FAIR_TICKS, FLUSH_BATCH, FRESH_BATCH, TIMERS_AT_ONCE};
 use crate::park::{Outcome, Waiter, Wake};
 use crate::timer::Action;
 use core::ptr::NonNull;
@@ -55,7 +55,8 @@ impl Worker {
             return;
         }
         self.oldest_at.set(now.saturating_add(self.look_age));
-        for _ in 0..FRESH_BATCH {
+        // A backlog of thousands is no tree either.
+        for _ in 0..FRESH_BATCH.max(self.fresh.len() as u32 / 64) {
             let Some(Task(g)) = self.fresh.pop_oldest(self.remote.stealer.as_ref()) else {
                 return;
             };
@@ -155,13 +156,13 @@ impl Worker {
                     // SAFETY: as above, for the operation.
                     let token = unsafe { operation.cast::<Operation>().as_ref() }.token;
                     self.with_driver(|driver| driver.cancel(token));
+                    self.note_submission();
                 }
             }
         }
     }
 
-    /// Whether the ring says that something has come. Reads one word that the kernel seldom writes. (Where completions are not
-    /// deferred nobody calls: there the regular looks have to do.)
+    /// Whether the ring says that something has come. Reads one word that the kernel seldom writes.
     #[inline]
     pub(super) fn is_called(&self) -> bool {
         self.with_driver(|driver| driver.has_work_flag())
@@ -172,10 +173,30 @@ impl Worker {
         self.flush_at.get() != u64::MAX && self.shared.clock.ticks() >= self.flush_at.get()
     }
 
-    /// Submissions wait, and so few goroutines are ready that no batch will come of them; but one of these may run for long.
+    /// Submissions wait behind one last ready goroutine: no batch will come of them, and that one may run for long. (With none
+    /// at all they go out with the enter in which the worker sleeps.)
     #[inline]
     pub(super) fn is_flush_worth_it(&self) -> bool {
-        self.flush_at.get() != u64::MAX && self.run_queue.len() <= FLUSH_BEFORE
+        self.flush_at.get() != u64::MAX && self.is_last_ready()
+    }
+
+    #[inline]
+    fn is_last_ready(&self) -> bool {
+        self.run_queue.is_last()
+            && self.fresh.len() == 0
+            && self.with_placed(|placed| placed.is_empty())
+    }
+
+    /// Everything is to be looked at, whatever the number of dispatches.
+    #[inline]
+    pub(crate) fn is_look_due(&self) -> bool {
+        self.shared.clock.ticks() >= self.look_at.get()
+    }
+
+    /// The ring calls, and a look is due.
+    #[inline]
+    pub(super) fn is_to_look(&self) -> bool {
+        self.is_called() && self.shared.clock.ticks() >= self.look_called_at.get()
     }
 
     /// On the stack of a goroutine that is about to yield, when the ring calls: those who have waited for it go first.
@@ -202,7 +223,7 @@ impl Worker {
     pub(super) fn flush_due(&self, now: u64) {
         self.with_driver(|driver| {
             let pending = driver.sq_pending();
-            let is_due = now >= self.flush_at.get() || self.run_queue.len() <= FLUSH_BEFORE;
+            let is_due = now >= self.flush_at.get() || self.is_last_ready();
             if pending >= FLUSH_BATCH || (pending > 0 && is_due) {
                 let _ = driver.flush();
             }
