@@ -57,7 +57,7 @@ impl Contender {
     };
 
     /// Comes from this crate.
-    pub(crate) const fn from_crate(mut self, package: &'static str) -> Contender {
+    pub(crate) const fn of_crate(mut self, package: &'static str) -> Contender {
         self.package = Some(package);
         self
     }

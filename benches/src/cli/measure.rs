@@ -27,7 +27,7 @@ pub(super) fn run(options: &RunOptions) -> Result<ExitCode, String> {
     }
     let facts = Facts::gather(&plan.cpus);
     println!("{facts}");
-    let go = go(&plan);
+    let go = go(&plan)?;
     let mut cases: Vec<(String, Option<Budget>, Vec<Line>)> = Vec::new();
     let mut write_error = None;
     let ending = crate::run::run(&plan, &facts, &go, |finished| {
@@ -131,16 +131,21 @@ fn open(path: &Path) -> Result<BufWriter<File>, String> {
         .map_err(|e| format!("{} cannot be written: {e}", path.display()))
 }
 
-fn go(plan: &Plan) -> Go {
+/// # Errors
+/// If Go is there but the sources do not build: that is our fault, not a missing rival.
+fn go(plan: &Plan) -> Result<Go, String> {
     let is_wanted = plan.only.is_empty() || plan.only.iter().any(|name| name == "go");
     if !is_wanted {
-        return Go::none();
+        return Ok(Go::none());
     }
     let go = Go::build();
+    if let Some(why) = go.broken() {
+        return Err(why);
+    }
     if let Some(why) = go.missing() {
         eprintln!("note: {why}");
     }
-    go
+    Ok(go)
 }
 
 fn append(file: &mut BufWriter<File>, lines: &[Line]) -> std::io::Result<()> {

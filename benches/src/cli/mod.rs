@@ -11,7 +11,7 @@ mod cells;
 mod list;
 mod measure;
 
-use crate::results::{LEVEL, SAMPLES_MIN, Wanted, compare};
+use crate::results::{LEVEL, SAMPLES_MIN, Wanted, compare, read_lines};
 use crate::run::{COMMAND_CELL, COMMAND_SERVE};
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
@@ -106,8 +106,11 @@ enum Command {
         #[arg(required = true)]
         files: Vec<PathBuf>,
         /// Where to write the report
+        #[arg(long, value_name = "FILE", required_unless_present = "markdown")]
+        html: Option<PathBuf>,
+        /// Where to write the budgets as a table in Markdown
         #[arg(long, value_name = "FILE")]
-        html: PathBuf,
+        markdown: Option<PathBuf>,
         /// Notes in Markdown; a section `## WORKLOAD` is shown beside that workload, the rest on top
         #[arg(long, value_name = "FILE")]
         notes: Option<PathBuf>,
@@ -177,9 +180,22 @@ fn visible(command: Command) -> Result<ExitCode, String> {
             let part = case;
             compare(&before, &after, &Wanted { contenders, part })?;
         }
-        Command::Report { files, html, notes } => {
-            crate::html::write(&files, notes.as_deref(), &html)?;
-            eprintln!("wrote {}", html.display());
+        Command::Report {
+            files,
+            html,
+            markdown,
+            notes,
+        } => {
+            if let Some(html) = html {
+                crate::html::write(&files, notes.as_deref(), &html)?;
+                eprintln!("wrote {}", html.display());
+            }
+            if let Some(path) = markdown {
+                let lines: Result<Vec<_>, _> = files.iter().map(|file| read_lines(file)).collect();
+                let table = crate::results::markdown(&lines?.concat());
+                std::fs::write(&path, table).map_err(|e| format!("{}: {e}", path.display()))?;
+                eprintln!("wrote {}", path.display());
+            }
         }
     }
     Ok(ExitCode::SUCCESS)

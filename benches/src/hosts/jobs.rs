@@ -93,11 +93,14 @@ pub(crate) fn threads(
                 if let Some(cpu) = cpu {
                     pin_to(&[cpu]).expect("a CPU of the cell");
                 }
+                // All are there, and then the clocks run.
+                gate.wait();
                 gate.wait();
                 (job.body)()
             })
         };
         let handles: Vec<_> = jobs.into_iter().enumerate().map(start).collect();
+        gate.wait();
         let lap = Lap::start();
         gate.wait();
         let join = |handle: std::thread::JoinHandle<u64>| handle.join().expect("no panic");
@@ -117,10 +120,15 @@ pub(crate) fn coroutines(
     may_on(cell);
     let once = |ops: usize| {
         let jobs = jobs(ops);
-        let lap = Lap::start();
-        let handles: Vec<_> = jobs.into_iter().map(|job| may::go!(job.body)).collect();
-        let join = |handle: may::coroutine::JoinHandle<u64>| handle.join().expect("no panic");
-        let result = handles.into_iter().map(join).sum();
+        // From a coroutine, as urgo's are spawned from a goroutine: from outside they would go through may's global queue.
+        let (lap, result) = may::go!(move || {
+            let lap = Lap::start();
+            let handles: Vec<_> = jobs.into_iter().map(|job| may::go!(job.body)).collect();
+            let join = |handle: may::coroutine::JoinHandle<u64>| handle.join().expect("no panic");
+            (lap, handles.into_iter().map(join).sum())
+        })
+        .join()
+        .expect("no panic");
         done(lap, ops, result, sum(ops))
     };
     once(warm_up(cell.ops()));

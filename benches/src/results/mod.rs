@@ -8,6 +8,7 @@
 
 mod compare;
 mod line;
+mod markdown;
 mod rank;
 mod summary;
 mod table;
@@ -15,6 +16,7 @@ mod verdict;
 
 pub(crate) use compare::{Wanted, compare};
 pub(crate) use line::{Line, read_lines};
+pub(crate) use markdown::markdown;
 pub(crate) use rank::{LEVEL, SAMPLES_MIN};
 pub(crate) use summary::{Summary, ratios};
 pub(crate) use table::{columns, print_case, print_verdict, reason, short};

@@ -1,7 +1,8 @@
 //! One cell in a process of its own.
 //!
 //! # Safety
-//! Between fork and exec only system calls are made, on plain integers and a set of CPUs on the stack.
+//! Between fork and exec only system calls are made, on plain integers and a set of CPUs on the stack. A group of processes is
+//! ended by number, before its leader has been waited for.
 
 use super::go::Go;
 use super::{Interrupt, Plan};
@@ -123,6 +124,12 @@ pub(super) fn cell(
     finish(command, interrupt)
 }
 
+/// Kills a process and all that it has started. They may have ended by themselves in this moment, which is as good.
+fn end_group(leader: u32) {
+    // SAFETY: the call takes plain integers. The leader has not been waited for, so its number is still its own.
+    unsafe { libc::kill(-(leader as libc::pid_t), libc::SIGKILL) };
+}
+
 fn finish(mut command: Command, interrupt: &Interrupt) -> Result<Sample, String> {
     command
         // Out of the terminal's reach: Ctrl-C is for the runner, who ends the cell and knows why it ended.
@@ -156,8 +163,8 @@ fn finish(mut command: Command, interrupt: &Interrupt) -> Result<Sample, String>
             Ok(text) => break Some(text),
             Err(RecvTimeoutError::Timeout) if Instant::now() < deadline && !interrupt.is_set() => {}
             Err(_) => {
-                // It may have ended by itself in this moment, which is as good.
-                let _ = child.kill();
+                // With the server that it may have started: both are in the cell's group.
+                end_group(child.id());
                 break None;
             }
         }

@@ -42,6 +42,11 @@ impl Go {
         self.built.as_ref().err().cloned()
     }
 
+    /// Go is there, but what is wrong with the sources.
+    pub(crate) fn broken(&self) -> Option<String> {
+        self.missing().filter(|why| why.starts_with(BROKEN))
+    }
+
     /// Version of Go, empty if there is none.
     pub(crate) fn version(&self) -> String {
         self.built
@@ -49,6 +54,9 @@ impl Go {
             .map_or_else(|_| String::new(), |(_, version)| version.clone())
     }
 }
+
+/// How the reason begins if Go is there and the sources are at fault.
+const BROKEN: &str = "the Go sources do not build: ";
 
 fn build(go: &str, sources: &Path) -> Result<(String, String), String> {
     let remedy =
@@ -72,7 +80,7 @@ fn build(go: &str, sources: &Path) -> Result<(String, String), String> {
         .map_err(|e| format!("no Go: {go}: {e}; {remedy}"))?;
     if !built.status.success() {
         let said = String::from_utf8_lossy(&built.stderr);
-        return Err(format!("no Go: the sources do not build: {}", said.trim()));
+        return Err(format!("{BROKEN}{}", said.trim()));
     }
     Ok((
         program.to_string_lossy().into_owned(),

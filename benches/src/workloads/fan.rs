@@ -17,16 +17,16 @@ pub(super) const WORKLOAD: Workload = Workload {
         Contender::alone("urgo", urgo),
         Contender::GO.fewer(4),
         Contender::alone("crossbeam", crossbeam_threads)
-            .from_crate("crossbeam-channel")
+            .of_crate("crossbeam-channel")
             .fewer(8),
         Contender::alone("kanal", kanal_threads)
-            .from_crate("kanal")
+            .of_crate("kanal")
             .fewer(8),
         Contender::alone("tokio", tokio_tasks)
-            .from_crate("tokio")
+            .of_crate("tokio")
             .fewer(8),
         Contender::alone("may", may_coroutines)
-            .from_crate("may")
+            .of_crate("may")
             .fewer(8),
     ],
     client: None,

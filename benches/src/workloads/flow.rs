@@ -19,9 +19,9 @@ pub(super) const WORKLOAD: Workload = Workload {
     contenders: &[
         Contender::server("urgo", servers::urgo::flow),
         Contender::server("raw epoll", servers::raw_epoll::flow),
-        Contender::server("monoio", servers::monoio::flow).from_crate("monoio"),
-        Contender::server("tokio", servers::tokio::flow).from_crate("tokio"),
-        Contender::server("may", servers::may::flow).from_crate("may"),
+        Contender::server("monoio", servers::monoio::flow).of_crate("monoio"),
+        Contender::server("tokio", servers::tokio::flow).of_crate("tokio"),
+        Contender::server("may", servers::may::flow).of_crate("may"),
         Contender::GO,
     ],
     client: Some(client),

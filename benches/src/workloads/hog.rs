@@ -23,9 +23,9 @@ pub(super) const WORKLOAD: Workload = Workload {
     cases,
     contenders: &[
         Contender::server("urgo", servers::urgo::echo),
-        Contender::server("monoio", servers::monoio::echo).from_crate("monoio"),
-        Contender::server("tokio", servers::tokio::echo).from_crate("tokio"),
-        Contender::server("may", servers::may::echo).from_crate("may"),
+        Contender::server("monoio", servers::monoio::echo).of_crate("monoio"),
+        Contender::server("tokio", servers::tokio::echo).of_crate("tokio"),
+        Contender::server("may", servers::may::echo).of_crate("may"),
         Contender::GO,
     ],
     client: Some(client),

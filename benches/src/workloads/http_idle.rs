@@ -18,8 +18,8 @@ pub(super) const WORKLOAD: Workload = Workload {
     cases,
     contenders: &[
         Contender::server("urgo", servers::http_urgo::hello),
-        Contender::server("hyper", servers::hyper::hello).from_crate("hyper"),
-        Contender::server("may_minihttp", servers::may_minihttp::hello).from_crate("may_minihttp"),
+        Contender::server("hyper", servers::hyper::hello).of_crate("hyper"),
+        Contender::server("may_minihttp", servers::may_minihttp::hello).of_crate("may_minihttp"),
         Contender::GO,
     ],
     client: Some(client),

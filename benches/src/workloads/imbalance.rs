@@ -21,8 +21,8 @@ pub(super) const WORKLOAD: Workload = Workload {
     cases,
     contenders: &[
         Contender::server("urgo", servers::urgo::imbalance),
-        Contender::server("tokio", servers::tokio::imbalance).from_crate("tokio"),
-        Contender::server("may", servers::may::imbalance).from_crate("may"),
+        Contender::server("tokio", servers::tokio::imbalance).of_crate("tokio"),
+        Contender::server("may", servers::may::imbalance).of_crate("may"),
         Contender::GO,
     ],
     client: Some(client),

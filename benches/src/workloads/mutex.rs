@@ -17,13 +17,13 @@ pub(super) const WORKLOAD: Workload = Workload {
     contenders: &[
         Contender::alone("urgo", urgo),
         Contender::GO.fewer(4),
-        Contender::alone("parking_lot", parking_lot_threads).from_crate("parking_lot"),
+        Contender::alone("parking_lot", parking_lot_threads).of_crate("parking_lot"),
         Contender::alone("std", std_threads),
         Contender::alone("tokio", tokio_tasks)
-            .from_crate("tokio")
+            .of_crate("tokio")
             .fewer(8),
         Contender::alone("may", may_coroutines)
-            .from_crate("may")
+            .of_crate("may")
             .fewer(8),
     ],
     client: None,

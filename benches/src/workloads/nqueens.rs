@@ -18,11 +18,11 @@ pub(super) const WORKLOAD: Workload = Workload {
     contenders: &[
         Contender::alone("urgo", urgo),
         Contender::GO,
-        Contender::alone("tokio", tokio_tasks).from_crate("tokio"),
+        Contender::alone("tokio", tokio_tasks).of_crate("tokio"),
         Contender::alone("may", may_coroutines)
-            .from_crate("may")
+            .of_crate("may")
             .fewer(16),
-        Contender::alone("rayon", rayon_tasks).from_crate("rayon"),
+        Contender::alone("rayon", rayon_tasks).of_crate("rayon"),
     ],
     client: None,
 };

@@ -17,8 +17,8 @@ pub(super) const WORKLOAD: Workload = Workload {
     contenders: &[
         Contender::alone("urgo", sleepers::<Goroutines>),
         Contender::GO,
-        Contender::alone("tokio", sleeping_tasks).from_crate("tokio"),
-        Contender::alone("may", sleepers::<Coroutines>).from_crate("may"),
+        Contender::alone("tokio", sleeping_tasks).of_crate("tokio"),
+        Contender::alone("may", sleepers::<Coroutines>).of_crate("may"),
     ],
     client: None,
 };

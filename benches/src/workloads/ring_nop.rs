@@ -21,7 +21,7 @@ pub(super) const WORKLOAD: Workload = Workload {
     cases,
     contenders: &[
         Contender::alone("urgo", urgo),
-        Contender::alone("raw ring", raw_ring).from_crate("io-uring"),
+        Contender::alone("raw ring", raw_ring).of_crate("io-uring"),
     ],
     client: None,
 };

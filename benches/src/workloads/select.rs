@@ -18,10 +18,10 @@ pub(super) const WORKLOAD: Workload = Workload {
         Contender::alone("urgo", urgo),
         Contender::GO.fewer(4),
         Contender::alone("tokio", tokio_tasks)
-            .from_crate("tokio")
+            .of_crate("tokio")
             .fewer(4),
         Contender::alone("crossbeam", crossbeam_threads)
-            .from_crate("crossbeam-channel")
+            .of_crate("crossbeam-channel")
             .fewer(16),
     ],
     client: None,

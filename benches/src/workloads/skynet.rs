@@ -22,8 +22,8 @@ pub(super) const WORKLOAD: Workload = Workload {
     contenders: &[
         Contender::alone("urgo", urgo),
         Contender::GO,
-        Contender::alone("tokio", tokio_tasks).from_crate("tokio"),
-        Contender::alone("rayon", rayon_tasks).from_crate("rayon"),
+        Contender::alone("tokio", tokio_tasks).of_crate("tokio"),
+        Contender::alone("rayon", rayon_tasks).of_crate("rayon"),
     ],
     client: None,
 };

@@ -21,9 +21,9 @@ pub(super) const WORKLOAD: Workload = Workload {
     contenders: &[
         Contender::alone("urgo", urgo),
         Contender::GO,
-        Contender::alone("tokio", tokio_tasks).from_crate("tokio"),
-        Contender::alone("may", may_coroutines).from_crate("may"),
-        Contender::alone("monoio", monoio_tasks).from_crate("monoio"),
+        Contender::alone("tokio", tokio_tasks).of_crate("tokio"),
+        Contender::alone("may", may_coroutines).of_crate("may"),
+        Contender::alone("monoio", monoio_tasks).of_crate("monoio"),
     ],
     client: None,
 };

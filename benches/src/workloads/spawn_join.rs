@@ -17,13 +17,13 @@ pub(super) const WORKLOAD: Workload = Workload {
         Contender::alone("urgo", urgo),
         Contender::GO.fewer(4),
         Contender::alone("tokio", tokio_tasks)
-            .from_crate("tokio")
+            .of_crate("tokio")
             .fewer(2),
         Contender::alone("may", may_coroutines)
-            .from_crate("may")
+            .of_crate("may")
             .fewer(4),
         Contender::alone("monoio", monoio_tasks)
-            .from_crate("monoio")
+            .of_crate("monoio")
             .fewer(2),
         Contender::alone("threads", std_threads).fewer(1000),
     ],

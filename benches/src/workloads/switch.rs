@@ -22,7 +22,7 @@ pub(super) const WORKLOAD: Workload = Workload {
     cases,
     contenders: &[
         Contender::alone("urgo", urgo),
-        Contender::alone("corosensei", resume_and_suspend).from_crate("corosensei"),
+        Contender::alone("corosensei", resume_and_suspend).of_crate("corosensei"),
     ],
     client: None,
 };

@@ -29,10 +29,10 @@ pub(super) const WORKLOAD: Workload = Workload {
         Contender::alone("urgo", urgo),
         Contender::GO.fewer(2),
         Contender::alone("tokio", tokio_tasks)
-            .from_crate("tokio")
+            .of_crate("tokio")
             .fewer(2),
         Contender::alone("may", round_trips::<Coroutines>)
-            .from_crate("may")
+            .of_crate("may")
             .fewer(16),
     ],
     client: None,

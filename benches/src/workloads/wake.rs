@@ -24,9 +24,9 @@ pub(super) const WORKLOAD: Workload = Workload {
         Contender::alone("urgo", urgo),
         Contender::GO,
         Contender::alone("tokio", tokio_tasks)
-            .from_crate("tokio")
+            .of_crate("tokio")
             .fewer(4),
-        Contender::alone("may", may_coroutines).from_crate("may"),
+        Contender::alone("may", may_coroutines).of_crate("may"),
         Contender::alone("threads", plain_threads),
     ],
     client: None,

@@ -19,13 +19,13 @@ pub(super) const WORKLOAD: Workload = Workload {
     cases,
     contenders: &[
         Contender::alone("urgo", urgo),
-        Contender::alone("corosensei", queue_over_corosensei).from_crate("corosensei"),
+        Contender::alone("corosensei", queue_over_corosensei).of_crate("corosensei"),
         Contender::GO.fewer(4),
         Contender::alone("tokio", tokio_tasks)
-            .from_crate("tokio")
+            .of_crate("tokio")
             .fewer(4),
         Contender::alone("may", may_coroutines)
-            .from_crate("may")
+            .of_crate("may")
             .fewer(4),
     ],
     client: None,

@@ -53,6 +53,10 @@ impl Flow {
             stream
                 .set_read_timeout(Some(ANSWER_TIME_MAX))
                 .expect("a time limit");
+            // Reading has a flag for it, sending a file has not.
+            stream
+                .set_nonblocking(way == Way::Out)
+                .expect("a socket's mode");
             let interest = if way == Way::In { READ } else { WRITE };
             epoll.add(stream.as_raw_fd(), interest, at as u64);
             stream
@@ -117,6 +121,7 @@ impl Flow {
     /// If they differ.
     pub(crate) fn check_given(self) {
         for (mut stream, given) in self.streams.iter().zip(self.given) {
+            stream.set_nonblocking(false).expect("a socket's mode");
             stream.shutdown(Shutdown::Write).expect("it is connected");
             let mut count = [0; 8];
             stream

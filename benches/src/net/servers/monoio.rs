@@ -30,8 +30,12 @@ fn serve<F: Future<Output = io::Result<()>> + 'static>(
     listener: TcpListener,
     connection: impl Fn(TcpStream) -> F,
 ) {
+    // One thread enters the ring, and it does so often: no interrupts for the kernel's deferred work.
+    let mut ring = io_uring_06::IoUring::builder();
+    ring.setup_single_issuer().setup_coop_taskrun();
     let mut runtime = RuntimeBuilder::<IoUringDriver>::new()
         .with_entries(RING_ENTRIES)
+        .uring_builder(ring)
         .build()
         .expect("a runtime of monoio");
     runtime.block_on(async move {
