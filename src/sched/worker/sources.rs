@@ -221,16 +221,22 @@ impl Worker {
     }
 
     pub(super) fn flush_due(&self, now: u64) {
-        self.with_driver(|driver| {
+        let is_due = now >= self.flush_at.get() || self.is_last_ready();
+        let is_flushed = self.with_driver(|driver| {
             let pending = driver.sq_pending();
-            let is_due = now >= self.flush_at.get() || self.is_last_ready();
-            if pending >= FLUSH_BATCH || (pending > 0 && is_due) {
+            let is_flushed = pending >= FLUSH_BATCH || (pending > 0 && is_due);
+            if is_flushed {
                 let _ = driver.flush();
             }
             if driver.sq_pending() == 0 {
                 self.flush_at.set(u64::MAX);
             }
+            is_flushed
         });
+        if is_flushed {
+            // What has completed while it was submitted: nobody calls for it.
+            self.reap();
+        }
     }
 
     /// An operation was queued: it is to reach the kernel within `FLUSH_AGE_US` if the worker stays busy.
