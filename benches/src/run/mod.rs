@@ -83,15 +83,14 @@ pub(crate) fn run(plan: &Plan, facts: &Facts, go: &Go, mut each: impl FnMut(&Fin
     }
     let interrupt = Interrupt::install();
     // Only a try: one that stays open counts, and slows, every cell that is started.
-    let counted = match SyscallCount::open().map(drop) {
-        Ok(()) => 1,
-        Err(why) => {
-            eprintln!("note: {why}");
-            0
-        }
-    };
+    let may_count = SyscallCount::open().map(drop);
+    if let Err(why) = &may_count {
+        eprintln!("note: {why}");
+    }
+    let may_count = may_count.is_ok();
     let total = cases.iter().map(|(workload, case)| {
-        contenders(plan, workload, case).len() * (rounds(plan, case) + counted)
+        contenders(plan, workload, case).len()
+            * (rounds(plan, case) + usize::from(may_count && is_counted(case)))
     });
     let progress = Progress::start(total.sum());
     let all = cases.len();
@@ -101,6 +100,7 @@ pub(crate) fn run(plan: &Plan, facts: &Facts, go: &Go, mut each: impl FnMut(&Fin
             plan,
             workload,
             go,
+            may_count,
             interrupt: &interrupt,
             progress: &progress,
         };
@@ -114,6 +114,11 @@ pub(crate) fn run(plan: &Plan, facts: &Facts, go: &Go, mut each: impl FnMut(&Fin
         }
     }
     ending
+}
+
+/// Cases that last long, and so have few rounds, are not run once more for the number of their system calls.
+fn is_counted(case: &Case) -> bool {
+    case.rounds_max > 3
 }
 
 fn rounds(plan: &Plan, case: &Case) -> usize {
@@ -132,6 +137,7 @@ struct Turn<'a> {
     plan: &'a Plan,
     workload: &'static Workload,
     go: &'a Go,
+    may_count: bool,
     interrupt: &'a Interrupt,
     progress: &'a Progress,
 }
@@ -195,7 +201,12 @@ impl Turn<'_> {
                 }
             }
         }
-        for at in 0..all.len() {
+        let counted = if self.may_count && is_counted(case) {
+            all.len()
+        } else {
+            0
+        };
+        for at in 0..counted {
             // A counter of its own for each, since one adds up all that was started after it was opened.
             let Ok(count) = SyscallCount::open() else {
                 break;
