@@ -130,6 +130,9 @@ unsafe fn run(
         // Others have their turn after some of these, and after some time, since this goroutine has not waited; and after each
         // that failed, because it may be tried again and again.
         let outcome = worker.with_driver(|driver| driver.outcome(token));
+        if outcome.res >= 0 {
+            worker.accepted.set(worker.accepted.get() + 1);
+        }
         if outcome.res < 0 || worker.is_look_due() {
             super::turn::give_turn();
         } else {

@@ -164,7 +164,7 @@ impl Worker {
     #[inline]
     fn less_loaded(&self) -> Option<&Remote> {
         let all = &self.shared.remotes;
-        let live = self.live.get();
+        let live = self.live.get() + self.accepted_here();
         if all.len() == 1 || live < PLACED_LIVE_MIN {
             return None;
         }
@@ -175,7 +175,24 @@ impl Worker {
             }
         };
         let load = all[other].load();
-        (live > load + load / 8 + 2).then_some(&*all[other])
+        if live <= load + load / 8 + 2 {
+            return None;
+        }
+        self.accepted.set(self.accepted.get().saturating_sub(1));
+        Some(&all[other])
+    }
+
+    /// Connections that were accepted in a row and whose goroutines still lie here, or are about to.
+    #[inline]
+    fn accepted_here(&self) -> usize {
+        let accepted = self.accepted.get();
+        if accepted == 0 {
+            return 0;
+        }
+        // Some may have been stolen.
+        let here = accepted.min(self.fresh.len() + 1);
+        self.accepted.set(here);
+        here
     }
 
     /// On this worker, whatever happens.

@@ -187,6 +187,7 @@ impl Worker {
     #[inline]
     pub(super) fn take_up(&self, block: &Goroutine, stack: Stack) {
         block.stack.set(Some(stack));
+        self.accepted.set(self.accepted.get().saturating_sub(1));
         block.home.store(self.remote.as_home(), Ordering::Relaxed);
         if self.shared.stop.is_stopping() {
             // Its closure is only dropped, on its own stack, where its destructors may wait.

@@ -109,6 +109,9 @@ pub(crate) struct Worker {
     pub(crate) stop_epoch: Cell<u32>,
     /// Goroutines that wait for room in the submission queue.
     pub(crate) submission_waiters: WaitQueue,
+    /// Connections that were accepted in a row, whose goroutines have hardly started yet. Placement counts them as live: such a burst
+    /// starts where it lies before anybody has come to steal.
+    pub(crate) accepted: Cell<usize>,
     /// The running goroutine's own operation was among those just reaped.
     came_early: Cell<bool>,
     driver: UnsafeCell<Driver>,
@@ -164,6 +167,7 @@ impl Worker {
             ids: Cell::new((0, 0)),
             stop_epoch: Cell::new(0),
             submission_waiters: WaitQueue::new(),
+            accepted: Cell::new(0),
             came_early: Cell::new(false),
             driver: UnsafeCell::new(driver),
             timers: UnsafeCell::new(Timers::default()),
