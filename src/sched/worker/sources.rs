@@ -55,8 +55,7 @@ impl Worker {
             return;
         }
         self.oldest_at.set(now.saturating_add(self.look_age));
-        // A backlog of thousands is no tree either.
-        for _ in 0..FRESH_BATCH.max(self.fresh.len() as u32 / 64) {
+        for _ in 0..FRESH_BATCH {
             let Some(Task(g)) = self.fresh.pop_oldest(self.remote.stealer.as_ref()) else {
                 return;
             };
