@@ -21,7 +21,9 @@ pub(crate) fn echo(cell: &Cell, listener: TcpListener) {
 /// Bytes one way, as fast as they go.
 pub(crate) fn flow(cell: &Cell, listener: TcpListener) {
     if cell.get::<String>("way") == "source" {
-        return serve(listener, source);
+        // One block for all connections, as the others have it.
+        let block: &'static [u8] = flow_block().leak();
+        return serve(listener, move |stream| source(stream, block));
     }
     serve(listener, sink);
 }
@@ -63,12 +65,9 @@ async fn echo_one(mut stream: TcpStream, bytes: usize) -> io::Result<()> {
     }
 }
 
-async fn source(mut stream: TcpStream) -> io::Result<()> {
-    let mut block = flow_block();
-    let mut result;
+async fn source(mut stream: TcpStream, block: &'static [u8]) -> io::Result<()> {
     loop {
-        (result, block) = stream.write_all(block).await;
-        result?;
+        stream.write_all(block).await.0?;
     }
 }
 
