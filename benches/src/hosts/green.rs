@@ -70,12 +70,13 @@ impl Green for Goroutines {
     }
 }
 
-/// may. Its channels have no bound, and its sleep takes a duration only.
+/// may. Its channels have no bound, and its sleep takes a duration only. Each channel here has one receiver, so it is may's
+/// `mpsc`, the lightest one that has a receive with a time limit, too.
 pub(crate) struct Coroutines;
 
 impl Green for Coroutines {
-    type Put = may::sync::mpmc::Sender<u64>;
-    type Take = may::sync::mpmc::Receiver<u64>;
+    type Put = may::sync::mpsc::Sender<u64>;
+    type Take = may::sync::mpsc::Receiver<u64>;
     type Handle = may::coroutine::JoinHandle<()>;
     type Moment = Instant;
 
@@ -93,7 +94,7 @@ impl Green for Coroutines {
     }
 
     fn channel() -> (Self::Put, Self::Take) {
-        may::sync::mpmc::channel()
+        may::sync::mpsc::channel()
     }
 
     fn sleep(duration: Duration) {

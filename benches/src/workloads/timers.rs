@@ -115,7 +115,7 @@ macro_rules! patient {
 
 patient! {
     urgo::chan::Receiver<u64>, urgo::chan::RecvTimeoutError;
-    may::sync::mpmc::Receiver<u64>, std::sync::mpsc::RecvTimeoutError;
+    may::sync::mpsc::Receiver<u64>, std::sync::mpsc::RecvTimeoutError;
 }
 
 /// `0..trips` come back as `1..=trips`.
