@@ -17,8 +17,12 @@ func timers(c *cell) *sample {
 		}
 	}()
 	if c.num("trips") == 0 {
-		createAndCancel(warmUp(c.ops()))
-		return createAndCancel(c.ops())
+		createAndCancel(warmUp(c.ops()), armed)
+		createAndCancel(warmUp(c.ops()), forAChannel)
+		notArmed := createAndCancel(c.ops(), forAChannel)
+		s := createAndCancel(c.ops(), armed)
+		s.Metrics["not_armed_ns"] = notArmed.Metrics["cpu_ns"]
+		return s
 	}
 	tripsWithTimers(warmUp(c.ops()), receive)
 	tripsWithTimers(warmUp(c.ops()), receiveWithin)
@@ -29,11 +33,19 @@ func timers(c *cell) *sample {
 	return with
 }
 
-func createAndCancel(ops int) *sample {
+// armed is a timer that is entered into the scheduler's heap at once.
+func armed() *time.Timer {
+	return time.AfterFunc(time.Hour, func() { fail("a timer fired early") })
+}
+
+// forAChannel is a timer that is entered nowhere until somebody waits at its channel (since Go 1.23).
+func forAChannel() *time.Timer { return time.NewTimer(time.Hour) }
+
+func createAndCancel(ops int, create func() *time.Timer) *sample {
 	var pending uint64
 	l := startLap()
 	for range ops {
-		timer := time.NewTimer(time.Hour)
+		timer := create()
 		if timer.Stop() {
 			pending++
 		}

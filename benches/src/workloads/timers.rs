@@ -14,9 +14,12 @@ use std::time::Duration;
 pub(super) const WORKLOAD: Workload = Workload {
     name: "timers",
     question: "What does a timer cost that is cancelled before it fires, alone and among many others?",
-    work: "\"Create, cancel\": a timer of one hour is made and cancelled at once. urgo's `chan::after` and Go's `NewTimer` + \
-           `Stop` enter nothing anywhere while nobody waits for them; tokio's `sleep` is polled once, which enters it into the \
-           timer wheel, and dropped. may has no timer without a wait. \"Round trip, deadlines\": two goroutines hand a number to \
+    work: "\"Create, cancel\": a timer of one hour is made and cancelled at once, as a user does it who has found that it is not \
+           needed. Go's `AfterFunc` + `Stop` enters it into the scheduler's heap and takes it out; tokio's `sleep` is polled \
+           once, which enters it into the timer wheel, and dropped, which takes it out. urgo's `chan::after` is made and \
+           dropped: it arms nothing until somebody waits for it, so no timer is entered here; what an armed one costs urgo is \
+           \"what a deadline adds\". Go's timer with a channel, `NewTimer` + `Stop`, arms nothing either: its time is \
+           `not_armed_ns` in the results file. may has no timer without a wait. \"Round trip, deadlines\": two goroutines hand a number to \
            and fro over channels of one slot, and each receive waits with a deadline of 1 s that never passes, so a round trip \
            enters two timers and takes two out; urgo and may: `recv_timeout`, Go: `select` with a timer that is reset and \
            stopped, tokio: `timeout` around `recv`. \"What a deadline adds\": that round trip less one without deadlines in \
