@@ -96,10 +96,10 @@ impl Server {
         sample.set("server_busy", cpu_ns / 1e9 / elapsed.as_secs_f64());
         sample.set("requests_per_second", each / elapsed.as_secs_f64());
         sample.set("wall_us", elapsed.as_secs_f64() * 1e6 / each);
-        sample.set(
-            "switches",
-            now.switches.saturating_sub(before.switches) as f64 / each,
-        );
+        // A thread that has ended takes its count with it; then there is no figure rather than a wrong one.
+        if let Some(switches) = now.switches.checked_sub(before.switches) {
+            sample.set("switches", switches as f64 / each);
+        }
         if self.count.is_some() {
             sample.set("syscalls", (now.syscalls - before.syscalls) as f64 / each);
         }

@@ -81,7 +81,8 @@ fn client(cell: &Cell, server: &Server) -> Sample {
         .collect();
     std::thread::sleep(SETTLE_TIME);
     let mut sample = Sample::new(connections as u64, 0);
-    let more_bytes = memory().saturating_sub(before_bytes) as f64;
+    // Below zero if the server gave memory back meanwhile: that shall be seen.
+    let more_bytes = memory() as f64 - before_bytes as f64;
     sample.set("bytes_each", more_bytes / connections as f64);
     let peak_bytes = peak_bytes_of(pid).expect("the server runs");
     sample.set("peak_bytes", peak_bytes as f64);
@@ -123,6 +124,8 @@ fn watch(pid: u32, window: Duration, sample: &mut Sample) {
     let cpu_seconds = (after.0 - before.0) as f64 / 1e9;
     let share = 100.0 * cpu_seconds / seconds;
     sample.set("cpu_percent", share.max(SHARE_MIN));
-    let switches = after.1.saturating_sub(before.1) as f64;
-    sample.set("switches_per_second", switches / seconds);
+    // A thread that has ended takes its count with it; then there is no figure rather than a wrong one.
+    if let Some(switches) = after.1.checked_sub(before.1) {
+        sample.set("switches_per_second", switches as f64 / seconds);
+    }
 }

@@ -63,7 +63,8 @@ fn client(cell: &Cell, server: &Server) -> Sample {
     let seen = client.run(window);
     let mut sample = server.used_since(&before, seen.requests, fnv(&answer, 1));
     let threads_after = thread_times_of(server.pid()).expect(runs);
-    if let Some(share) = busiest_share(&threads, &threads_after) {
+    let share = busiest_share(&threads, &threads_after).unwrap_or_else(|why| panic!("{why}"));
+    if let Some(share) = share {
         sample.set("busiest_share", share);
     }
     sample.set_latencies(&seen.latencies);
