@@ -114,7 +114,12 @@ impl Closed {
         let length_ns = length.as_nanos() as u64;
         let (mut now_ns, mut idle_ns) = (start_ns, 0);
         while now_ns - start_ns < length_ns || window.requests == 0 {
-            assert!(now_ns - start_ns < length_ns + ANSWER_NS_MAX, "no answer");
+            assert!(
+                now_ns - start_ns < length_ns + ANSWER_NS_MAX,
+                "no answer on any of {} connections for {} s",
+                self.sent_ns.len(),
+                ANSWER_NS_MAX / 1_000_000_000
+            );
             self.wire.reap(&mut self.whole);
             let is_idle = self.whole.is_empty() && !self.turn_to_the_kernel(&mut window);
             let later_ns = self.now_ns();

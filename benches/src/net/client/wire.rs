@@ -10,14 +10,20 @@
 use super::Exchange;
 use crate::net::buffer_ring::BufferRing;
 use crate::net::servers::raw_oneshot::{enter, operation, push, ring};
-use io_uring::{IoUring, cqueue, opcode, squeue, types::Fd};
-use std::io::Error;
+use io_uring::types::{Fd, SubmitArgs, Timespec};
+use io_uring::{IoUring, cqueue, opcode, squeue};
+use std::io::{Error, ErrorKind};
 use std::net::{SocketAddr, TcpStream};
 use std::ops::RangeInclusive;
 use std::os::fd::AsRawFd;
+use std::time::Duration;
 
 /// Sizes of a receive buffer: the answer's, within these.
 const BUFFER_BYTES: RangeInclusive<usize> = 4 << 10..=64 << 10;
+/// Loopback connects at once, or the server's queue of connections is full and stays so.
+const CONNECT_TIME_MAX: Duration = Duration::from_secs(20);
+/// Longest sleep, so that who sleeps can look at the clock now and then.
+const SLEEP: Duration = Duration::from_millis(200);
 const GROUP: u16 = 0;
 const RECV: u64 = 1;
 const SEND: u64 = 2;
@@ -47,7 +53,8 @@ impl Wire {
         let count = (2 * connections).next_power_of_two().clamp(64, 1 << 13) as u16;
         let buffers = BufferRing::register(&ring, GROUP, count, bytes);
         let connect = |_| {
-            let stream = TcpStream::connect(address).expect("the server listens");
+            let stream = TcpStream::connect_timeout(&address, CONNECT_TIME_MAX)
+                .expect("the server listens and accepts");
             stream.set_nodelay(true).expect("TCP_NODELAY");
             Peer {
                 stream,
@@ -99,9 +106,17 @@ impl Wire {
         is_needed
     }
 
-    /// Hands over what there is and sleeps until something has happened.
+    /// Hands over what there is and sleeps until something has happened, or for [`SLEEP`]: who waits for an answer looks at
+    /// the clock in between, and gives up by it.
     pub(super) fn sleep(&mut self) {
-        enter(&self.ring, 1);
+        let limit = Timespec::from(SLEEP);
+        let limits = SubmitArgs::new().timespec(&limit);
+        match self.ring.submitter().submit_with_args(1, &limits) {
+            Err(error) if error.raw_os_error() == Some(libc::ETIME) => {}
+            // Nothing is lost: what was not handed over is still in the queue.
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            entered => drop(entered.expect("enter")),
+        }
     }
 
     /// Adds the connections whose answers have become complete to `whole`.
@@ -152,5 +167,24 @@ impl Wire {
         let fd = Fd(self.peers[at].stream.as_raw_fd());
         let entry = opcode::RecvMulti::new(fd, GROUP).build();
         push(&mut self.ring, &entry.user_data(operation(at as i32, RECV)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpListener;
+
+    #[test]
+    fn a_sleep_at_a_server_that_says_nothing_ends() {
+        let silent = TcpListener::bind("127.0.0.1:0").expect("a port of loopback");
+        let address = silent.local_addr().expect("it is bound");
+        let mut wire = Wire::connect(address, 1, Exchange::echo(64));
+        wire.send(0);
+        wire.sleep();
+        wire.sleep();
+        let mut whole = Vec::new();
+        wire.reap(&mut whole);
+        assert!(whole.is_empty());
     }
 }
