@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -89,7 +90,6 @@ func (l *lap) stop(ops int, checksum uint64) *sample {
 	if syscalls >= 0 {
 		s.Metrics["syscalls"] = float64(max(syscalls-l.syscalls-3, 0)) * each
 	}
-	s.Metrics["peak_bytes"] = float64(now.Maxrss) * 1024
 	return s
 }
 
@@ -123,7 +123,21 @@ func countedSyscalls() int64 {
 	return int64(binary.LittleEndian.Uint64(values[:8]))
 }
 
-func dieWithParent() {
-	const prSetPdeathsig = 1
-	syscall.RawSyscall(syscall.SYS_PRCTL, prSetPdeathsig, uintptr(syscall.SIGKILL), 0)
+// peakBytes is the most memory that this process has had resident at one time. It is not ru_maxrss, which a process inherits
+// from the one that forked it.
+func peakBytes() int { return statusBytes("VmHWM:") }
+
+// statusBytes is the sum of these lines of the process's status, which are in KiB.
+func statusBytes(keys ...string) (sum int) {
+	for _, line := range procLines("/proc/self/status") {
+		fields := strings.Fields(line)
+		if len(fields) > 1 && slices.Contains(keys, fields[0]) {
+			kib, err := strconv.Atoi(fields[1])
+			if err != nil {
+				fail("%q: %v", line, err)
+			}
+			sum += kib << 10
+		}
+	}
+	return sum
 }

@@ -57,7 +57,9 @@ func main() {
 		if !ok {
 			fail("no workload %q here", name)
 		}
-		out, err := json.Marshal(measure(c))
+		s := measure(c)
+		s.Metrics["peak_bytes"] = float64(peakBytes())
+		out, err := json.Marshal(s)
 		if err != nil {
 			fail("%v", err)
 		}

@@ -2,9 +2,6 @@ package main
 
 import (
 	"fmt"
-	"os"
-	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -109,22 +106,5 @@ func sleepers(c *cell) *sample {
 
 // memory is resident bytes and page tables of this process, and the number of its mappings.
 func memory() (bytes, vmas int) {
-	for _, line := range procLines("/proc/self/status") {
-		if strings.HasPrefix(line, "VmRSS:") || strings.HasPrefix(line, "VmPTE:") {
-			kib, err := strconv.Atoi(strings.Fields(line)[1])
-			if err != nil {
-				fail("%q: %v", line, err)
-			}
-			bytes += kib << 10
-		}
-	}
-	return bytes, len(procLines("/proc/self/maps"))
-}
-
-func procLines(path string) []string {
-	text, err := os.ReadFile(path)
-	if err != nil {
-		fail("%v", err)
-	}
-	return strings.Split(strings.TrimSpace(string(text)), "\n")
+	return statusBytes("VmRSS:", "VmPTE:"), len(procLines("/proc/self/maps"))
 }
