@@ -49,7 +49,6 @@ func main() {
 		fmt.Fprintln(os.Stderr, "urgo-bench-go: urgo-bench runs this program; it is not for people")
 		os.Exit(2)
 	}
-	dieWithParent()
 	c := newCell(os.Args[3:])
 	switch verb, name := os.Args[1], os.Args[2]; verb {
 	case "cell":

@@ -2,7 +2,7 @@
 
 use crate::catalogue::{self, Role, Workload};
 use crate::cell::Cell;
-use crate::machine::{die_with_parent, peak_bytes_of};
+use crate::machine::peak_bytes_of;
 use crate::net::Server;
 use std::collections::BTreeMap;
 use std::net::TcpListener;
@@ -34,7 +34,6 @@ pub(super) fn run_cell(words: &[String]) -> ExitCode {
         eprintln!("urgo-bench cell: this is how `run` starts itself; it is not for people");
         return ExitCode::from(2);
     };
-    die_with_parent();
     let contender = workload
         .contender(&cell.contender)
         .expect("a contender of the catalogue");
@@ -64,7 +63,6 @@ pub(super) fn serve(words: &[String]) -> ExitCode {
         eprintln!("urgo-bench serve: this is how `run` starts a server; it is not for people");
         return ExitCode::from(2);
     };
-    die_with_parent();
     let contender = workload
         .contender(&cell.contender)
         .expect("a contender of the catalogue");

@@ -20,6 +20,6 @@ pub(crate) use cpus::{allowed_cpus, pin_to};
 pub(crate) use facts::{Facts, locked_version};
 pub(crate) use limits::allow_descriptors;
 pub(crate) use process::{
-    Usage, die_with_parent, peak_bytes_of, resident_bytes_of, runnable_ns_of, switches_of,
+    Usage, die_with, peak_bytes_of, resident_bytes_of, runnable_ns_of, switches_of,
 };
 pub(crate) use threads::{busiest_share, thread_times_of};

@@ -65,11 +65,23 @@ pub(crate) fn runnable_ns_of(pid: u32) -> Option<u64> {
     Some(sum)
 }
 
-/// Ends this process when the thread that started it ends, so that a server never outlives its bench.
-pub(crate) fn die_with_parent() {
-    // SAFETY: the call takes plain integers.
-    let result = unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
-    assert_eq!(result, 0, "prctl: {}", std::io::Error::last_os_error());
+/// Ends this process, and what it becomes by exec, when the thread that started it ends, so that a server never outlives its
+/// bench. `parent` is the process that started this one. Makes two system calls and allocates nothing, so it may run between
+/// fork and exec.
+///
+/// # Errors
+/// What the kernel says; `ESRCH` if the parent has ended already, which the kernel would never tell.
+pub(crate) fn die_with(parent: u32) -> std::io::Result<()> {
+    // SAFETY: the call takes plain integers, and is async-signal-safe: it is one system call.
+    if unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) } != 0 {
+        return Err(std::io::Error::last_os_error());
+    }
+    // In this order: a parent that ends after this look is told of by the signal.
+    // SAFETY: the call takes nothing and cannot fail; it is async-signal-safe.
+    if unsafe { libc::getppid() } != parent as libc::pid_t {
+        return Err(std::io::Error::from_raw_os_error(libc::ESRCH));
+    }
+    Ok(())
 }
 
 fn status_kib(pid: u32, key: &str) -> Option<u64> {

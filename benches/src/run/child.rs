@@ -8,7 +8,7 @@ use super::go::Go;
 use super::{Interrupt, Plan};
 use crate::catalogue::{Case, Contender, Role, Size, Workload};
 use crate::cell::{Cell, Sample};
-use crate::machine::{SYSCALLS_FD, SyscallCount, pin_to};
+use crate::machine::{SYSCALLS_FD, SyscallCount, die_with, pin_to};
 use std::io::{Read, Write};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
@@ -49,17 +49,29 @@ pub(crate) fn say(verb: &str, cell: &Cell, go: Option<&str>) -> Command {
     command
 }
 
-/// Confines what `command` starts to `cpus`, and lets it read `count`.
+/// Why a cell gave no sample.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Fault {
+    /// The user wants the run to end; nothing is wrong with the cell.
+    Interrupted,
+    /// What the cell said, or what is wrong with its answer.
+    Failed(String),
+}
+
+/// Confines what `command` starts to `cpus`, lets it read `count`, and ends it when the calling thread ends.
 pub(crate) fn confined(command: &mut Command, cpus: &[usize], count: Option<&SyscallCount>) {
     let cpus = cpus.to_vec();
     let fd = count.map(SyscallCount::raw_fd);
+    let starter = std::process::id();
     match fd {
         Some(fd) => command.env(SYSCALLS_FD, fd.to_string()),
         None => command.env_remove(SYSCALLS_FD),
     };
-    // SAFETY: between fork and exec the closure makes two system calls and allocates nothing, by the promise of `pin_to`.
+    // SAFETY: between fork and exec only what is async-signal-safe may be done. The closure makes system calls and allocates
+    // nothing, by the promises of `die_with` and `pin_to`; its errors are numbers.
     unsafe {
         command.pre_exec(move || {
+            die_with(starter)?;
             pin_to(&cpus)?;
             match fd {
                 // All flags off: the descriptor stays open over exec.
