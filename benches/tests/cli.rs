@@ -116,6 +116,10 @@ fn a_run_writes_lines_with_all_that_a_number_needs_and_a_report() {
                 "{text}: {line}"
             );
         }
+        for text in ["profile", "opt_level", "lto", "codegen_units"] {
+            let value = line["build"][text].as_str();
+            assert!(value.is_some_and(|text| !text.is_empty()), "{text}: {line}");
+        }
         let has_version = !line["version"].as_str().unwrap().is_empty();
         assert_eq!(has_version, line["contender"] != "urgo", "{line}");
         assert!(line["ops"].as_u64().unwrap() > 0 && line["started"].as_u64().unwrap() > 0);

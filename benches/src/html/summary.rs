@@ -28,6 +28,7 @@ pub(super) fn head(story: &Story) -> String {
         ("Load at the start", &facts.load),
         ("Commit", &facts.commit),
         ("Compiler", &facts.rustc),
+        ("Build", &facts.build.to_string()),
         ("Started", &date(facts)),
     ] {
         let _ = write!(out, "<dt>{what}<dd>{}", escaped(value));

@@ -1,7 +1,6 @@
 //! The machine and the versions that a number belongs to.
 
 use serde::{Deserialize, Serialize};
-use std::process::Command;
 
 /// Printed above every result and written into every JSON line.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -14,18 +13,83 @@ pub(crate) struct Facts {
     pub(crate) kernel: String,
     /// Frequency governor of the first CPU; "none" where the CPU's clock is not ours to govern, as in most virtual machines.
     pub(crate) governor: String,
-    /// Commit of the working tree, with `-dirty` where files differ; "unknown" outside a repository.
+    /// Commit that this program was built of, with `-dirty` where its sources differed; "unknown" outside a repository.
     pub(crate) commit: String,
-    /// Compiler that is on the path now; normally the one that built this binary.
+    /// Compiler that built this program.
     pub(crate) rustc: String,
+    /// How it did.
+    #[serde(default)]
+    pub(crate) build: Build,
     /// Load averages at the start: says whether somebody else was using the machine.
     pub(crate) load: String,
     /// Seconds since 1970 at the start of the run.
     pub(crate) started: u64,
 }
 
+/// Settings that this program was built with, as its build script has found them; "unknown" in older files.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Build {
+    /// Profile of cargo.
+    pub(crate) profile: String,
+    /// Level of optimisation.
+    pub(crate) opt_level: String,
+    /// Optimisation at link time, and where that was set.
+    pub(crate) lto: String,
+    /// Codegen units of a crate, and where that was set.
+    pub(crate) codegen_units: String,
+    /// Further flags of the compiler.
+    pub(crate) flags: String,
+}
+
+impl Build {
+    fn of_this_program() -> Build {
+        Build {
+            profile: env!("URGO_BENCH_BUILD_PROFILE").to_owned(),
+            opt_level: env!("URGO_BENCH_BUILD_OPT_LEVEL").to_owned(),
+            lto: env!("URGO_BENCH_BUILD_LTO").to_owned(),
+            codegen_units: env!("URGO_BENCH_BUILD_CODEGEN_UNITS").to_owned(),
+            flags: env!("URGO_BENCH_BUILD_RUSTFLAGS").to_owned(),
+        }
+    }
+}
+
+impl Default for Build {
+    fn default() -> Build {
+        Build {
+            profile: unknown(),
+            opt_level: unknown(),
+            lto: unknown(),
+            codegen_units: unknown(),
+            flags: unknown(),
+        }
+    }
+}
+
+impl std::fmt::Display for Build {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if *self == Build::default() {
+            return f.write_str("unknown");
+        }
+        let Build {
+            profile,
+            opt_level,
+            lto,
+            codegen_units,
+            flags,
+        } = self;
+        write!(
+            f,
+            "profile {profile}, opt-level {opt_level}, LTO {lto}, codegen units {codegen_units}"
+        )?;
+        match flags.as_str() {
+            "" => Ok(()),
+            flags => write!(f, ", flags {flags}"),
+        }
+    }
+}
+
 impl Facts {
-    /// Reads `/proc` and `/sys` and asks `git` and `rustc`; whatever is missing is "unknown".
+    /// Reads `/proc` and `/sys`, and what the build has written down; whatever is missing is "unknown".
     pub(crate) fn gather(cpus: &[usize]) -> Facts {
         let model = std::fs::read_to_string("/proc/cpuinfo")
             .ok()
@@ -45,18 +109,9 @@ impl Facts {
             cpus: cpus.to_vec(),
             kernel: first_line("/proc/sys/kernel/osrelease").unwrap_or_else(unknown),
             governor: first_line(&governor).unwrap_or_else(|| "none".to_owned()),
-            commit: output(
-                "git",
-                &[
-                    "-C",
-                    env!("CARGO_MANIFEST_DIR"),
-                    "describe",
-                    "--always",
-                    "--dirty",
-                    "--abbrev=12",
-                ],
-            ),
-            rustc: output("rustc", &["--version"]),
+            commit: env!("URGO_BENCH_BUILD_COMMIT").to_owned(),
+            rustc: env!("URGO_BENCH_BUILD_RUSTC").to_owned(),
+            build: Build::of_this_program(),
             load: first_line("/proc/loadavg").unwrap_or_else(unknown),
             started: since_1970.map_or(0, |duration| duration.as_secs()),
         }
@@ -71,16 +126,12 @@ impl std::fmt::Display for Facts {
             self.cpu, self.cpus, self.governor
         )?;
         writeln!(f, "kernel:  {}; load {}", self.kernel, self.load)?;
-        let build = if cfg!(debug_assertions) {
-            "DEBUG BUILD, numbers mean nothing"
-        } else {
-            "optimised"
-        };
-        write!(
-            f,
-            "code:    commit {}; {}; {build}",
-            self.commit, self.rustc
-        )
+        writeln!(f, "code:    commit {}; {}", self.commit, self.rustc)?;
+        write!(f, "build:   {}", self.build)?;
+        if cfg!(debug_assertions) {
+            f.write_str("; DEBUG BUILD, numbers mean nothing")?;
+        }
+        Ok(())
     }
 }
 
@@ -105,13 +156,20 @@ fn first_line(path: &str) -> Option<String> {
     Some(text.lines().next()?.to_owned())
 }
 
-fn output(program: &str, arguments: &[&str]) -> String {
-    let output = Command::new(program)
-        .args(arguments)
-        .output()
-        .ok()
-        .filter(|output| output.status.success());
-    output.map_or_else(unknown, |output| {
-        String::from_utf8_lossy(&output.stdout).trim().to_owned()
-    })
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_build_is_written_down() {
+        let facts = Facts::gather(&[0]);
+        assert!(facts.rustc.starts_with("rustc "), "{}", facts.rustc);
+        let build = &facts.build;
+        assert!(
+            !build.profile.is_empty() && !build.lto.is_empty(),
+            "{build}"
+        );
+        assert!(facts.to_string().contains(&build.to_string()));
+        assert_eq!(Build::default().to_string(), "unknown");
+    }
 }

@@ -17,6 +17,8 @@ mod threads;
 pub(crate) use clocks::{cpu_ns_of, process_cpu_ns};
 pub(crate) use counters::{SYSCALLS_FD, SyscallCount, inherited_count};
 pub(crate) use cpus::{allowed_cpus, pin_to};
+#[cfg(test)]
+pub(crate) use facts::Build;
 pub(crate) use facts::{Facts, locked_version};
 pub(crate) use limits::allow_descriptors;
 pub(crate) use process::{

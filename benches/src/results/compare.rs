@@ -171,14 +171,28 @@ fn warnings(before: &[Line], after: &[Line]) -> Vec<String> {
             cpus,
             kernel,
             governor,
+            rustc,
+            build,
             ..
         } = line.facts.clone();
-        [cpu, format!("{cpus:?}"), kernel, governor]
+        [
+            cpu,
+            format!("{cpus:?}"),
+            kernel,
+            governor,
+            rustc,
+            build.to_string(),
+        ]
     };
-    for (at, what) in ["CPU", "list of CPUs", "kernel", "governor"]
-        .iter()
-        .enumerate()
-    {
+    let names = [
+        "CPU",
+        "list of CPUs",
+        "kernel",
+        "governor",
+        "compiler",
+        "build",
+    ];
+    for (at, what) in names.iter().enumerate() {
         let of = |lines: &[Line]| -> BTreeSet<String> {
             lines.iter().map(|line| facts(line)[at].clone()).collect()
         };
@@ -243,6 +257,8 @@ mod tests {
         assert!(warnings(&before, &after).is_empty());
         after[0].facts.kernel = "another".to_owned();
         assert_eq!(warnings(&before, &after).len(), 1);
+        after[0].facts.build.lto = "off".to_owned();
+        assert_eq!(warnings(&before, &after).len(), 2);
         assert!(warnings(&before, &[]).is_empty());
     }
 

@@ -99,6 +99,7 @@ pub(crate) fn line(contender: &str, values: &[f64]) -> Line {
             governor: "none".to_owned(),
             commit: "0123456789ab".to_owned(),
             rustc: "rustc 1".to_owned(),
+            build: crate::machine::Build::default(),
             load: "0.00".to_owned(),
             started: 1_700_000_000,
         },
