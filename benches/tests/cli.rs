@@ -173,6 +173,18 @@ fn two_files_are_compared_and_drawn() {
         "{only}"
     );
 
+    // So is a parameter that is another one, and then there is no verdict.
+    let text = std::fs::read_to_string(&b).unwrap();
+    let other = text.replace("\"ops\":\"1000\"", "\"ops\":\"1001\"");
+    assert_ne!(text, other);
+    let changed = room.file("changed.json");
+    std::fs::write(&changed, other).unwrap();
+    let compared = output(&["compare", &a, &changed]);
+    let said = stdout(&compared);
+    assert!(compared.status.success(), "{}", stderr(&compared));
+    assert!(said.contains("ops: 1000 and 1001"), "{said}");
+    assert!(said.contains("0 compared"), "{said}");
+
     // What only one side has is said.
     let text = std::fs::read_to_string(&b).unwrap();
     std::fs::write(&b, text.lines().next().unwrap()).unwrap();

@@ -59,6 +59,9 @@ is \"faster\" or \"slower\", else \"same within noise\"; with fewer than {SAMPLE
 answer. The test sees the noise inside each run, not that the machine was slower that day: what
 rivals did in the same two runs (--all) shows that.
 
+Where a case was run with other parameters (the rate of `latency` is found anew in each run, unless
+`run --rate` sets it), the line says which and there is no word: the two did not do the same.
+
 Examples:
   urgo-bench compare before.json after.json
   urgo-bench compare before.json after.json --all --case echo

@@ -31,7 +31,12 @@ struct Pair<'a> {
     medians: [f64; 2],
     ratio: f64,
     word: &'static str,
+    /// Parameters of the case that are not the same on both sides, with both values.
+    differences: Vec<String>,
 }
+
+/// The word for a pair that did not do the same.
+const OTHER_WORK: &str = "not comparable";
 
 /// Prints, for each case and contender that both files have, both medians, the ratio of the second to the first, and a word.
 ///
@@ -95,11 +100,17 @@ fn pairs<'a>(before: &'a [Line], after: &'a [Line]) -> Vec<Pair<'a>> {
             Summary::of(b.iter().copied())?,
         ]
         .map(|s| s.median);
+        let differences = differences(line, other);
         Some(Pair {
             before: line,
             medians,
             ratio: medians[1] / medians[0],
-            word: word(a, b),
+            word: if differences.is_empty() {
+                word(a, b)
+            } else {
+                OTHER_WORK
+            },
+            differences,
         })
     };
     let mut pairs: Vec<_> = before.iter().filter_map(pair).collect();
@@ -108,6 +119,23 @@ fn pairs<'a>(before: &'a [Line], after: &'a [Line]) -> Vec<Pair<'a>> {
         ours(b).cmp(&ours(a)).then(a.ratio.total_cmp(&b.ratio))
     });
     pairs
+}
+
+/// "name: A and B" for each parameter of the case that differs.
+fn differences(a: &Line, b: &Line) -> Vec<String> {
+    let names: BTreeSet<&String> = a.params.keys().chain(b.params.keys()).collect();
+    let value = |line: &Line, name: &str| {
+        line.params
+            .get(name)
+            .cloned()
+            .unwrap_or_else(|| "none".to_owned())
+    };
+    names
+        .into_iter()
+        .map(|name| (name, value(a, name), value(b, name)))
+        .filter(|(_, a, b)| a != b)
+        .map(|(name, a, b)| format!("{name}: {a} and {b}"))
+        .collect()
 }
 
 /// "slower" and "faster" as for times; for memory it is "more" and "less" in truth, which nobody misreads.
@@ -152,14 +180,23 @@ fn print_pairs(pairs: &[Pair<'_>]) {
             pair.ratio,
             pair.word
         );
+        for difference in &pair.differences {
+            println!("   warning: another parameter, {difference}");
+        }
     }
     let count = |word| pairs.iter().filter(|pair| pair.word == word).count();
     println!(
         "\n{} compared: {} faster, {} slower",
-        pairs.len(),
+        pairs.len() - count(OTHER_WORK),
         count("faster"),
         count("slower")
     );
+    if count(OTHER_WORK) > 0 {
+        println!(
+            "{} not comparable, since they were run with other parameters; `run --rate` sets the rate of a calibrated case",
+            count(OTHER_WORK)
+        );
+    }
 }
 
 /// Why the two files might not be comparable.
@@ -248,6 +285,35 @@ mod tests {
             order,
             expected.map(|(name, ratio)| (name.to_owned(), ratio))
         );
+    }
+
+    #[test]
+    fn a_case_with_other_parameters_gets_both_values_and_no_verdict() {
+        let with_rate = |rate: Option<&str>, values: &[f64]| {
+            let mut line = line("urgo", values);
+            line.params.insert("message".to_owned(), "64".to_owned());
+            if let Some(rate) = rate {
+                line.params.insert("rate".to_owned(), rate.to_owned());
+            }
+            line
+        };
+        let low = [1.0, 1.1, 1.2, 1.3, 1.4];
+        let high = [2.0, 2.1, 2.2, 2.3, 2.4];
+        let before = [with_rate(Some("1000"), &low)];
+        let same = [with_rate(Some("1000"), &high)];
+        assert_eq!(pairs(&before, &same)[0].word, "slower");
+        assert!(pairs(&before, &same)[0].differences.is_empty());
+        for (rate, said) in [
+            (Some("1100"), "rate: 1000 and 1100"),
+            (None, "rate: 1000 and none"),
+        ] {
+            let after = [with_rate(rate, &high)];
+            let pair = &pairs(&before, &after)[0];
+            assert_eq!(
+                (pair.word, &pair.differences[..]),
+                (OTHER_WORK, &[said.to_owned()][..])
+            );
+        }
     }
 
     #[test]
