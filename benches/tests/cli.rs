@@ -222,6 +222,11 @@ fn what_makes_no_sense_is_refused_before_anything_runs() {
             &["run", "switch", "--html", &no_directory],
             "cannot be written",
         ),
+        (
+            &["run", "switch", "--rate", "1000"],
+            "no case of what is to be run has a rate",
+        ),
+        (&["run", "latency", "--rate", "0"], "--rate 0"),
         (&["compare", &nonsense, &nonsense], "no line of results"),
         (
             &["report", &nonsense, "--html", &report],

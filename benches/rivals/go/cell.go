@@ -112,13 +112,17 @@ func processCPU() time.Duration {
 
 // countedSyscalls is what the counter shows that the starter of this process passed on, or -1.
 func countedSyscalls() int64 {
-	fd, err := strconv.Atoi(os.Getenv("URGO_BENCH_SYSCALLS_FD"))
-	if err != nil {
+	number, ok := os.LookupEnv("URGO_BENCH_SYSCALLS_FD")
+	if !ok {
 		return -1
+	}
+	fd, err := strconv.Atoi(number)
+	if err != nil {
+		fail("%q is no descriptor", number)
 	}
 	var values [32]byte
 	if n, err := syscall.Read(fd, values[:]); err != nil || n < 8 {
-		return -1
+		fail("the counter of system calls cannot be read: %d bytes, %v", n, err)
 	}
 	return int64(binary.LittleEndian.Uint64(values[:8]))
 }
@@ -140,4 +144,12 @@ func statusBytes(keys ...string) (sum int) {
 		}
 	}
 	return sum
+}
+
+func procLines(path string) []string {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		fail("%v", err)
+	}
+	return strings.Split(strings.TrimSpace(string(text)), "\n")
 }

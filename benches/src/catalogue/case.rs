@@ -128,8 +128,8 @@ pub(crate) struct Case {
     pub(crate) rounds_max: usize,
     /// Its point in a plot.
     pub(crate) plot: Option<Plot>,
-    /// A contender that runs once before the rounds, with `calibrate=1`; what it answers as metric `rate` becomes the
-    /// parameter `rate` of all. Without Go, the first contender does it in Go's place.
+    /// A contender that runs some times before the rounds, with `calibrate=1`; the median of what it answers as metric `rate`
+    /// becomes the parameter `rate` of all. Without Go, the first contender does it in Go's place.
     pub(crate) calibrated_by: Option<&'static str>,
 }
 

@@ -37,6 +37,20 @@ impl Sample {
         }
     }
 
+    /// What a cell has printed.
+    ///
+    /// # Errors
+    /// What is wrong with it, its latencies included.
+    pub(crate) fn read(text: &str) -> Result<Sample, String> {
+        let text = text.trim();
+        let sample: Sample =
+            serde_json::from_str(text).map_err(|e| format!("answers {text:?}: {e}"))?;
+        if let Some(latencies) = &sample.latencies {
+            decode(latencies).map_err(|e| format!("answers latencies that are none: {e}"))?;
+        }
+        Ok(sample)
+    }
+
     /// Sets one value, or replaces it.
     pub(crate) fn set(&mut self, metric: &str, value: f64) -> &mut Sample {
         self.metrics.insert(metric.to_owned(), value);
@@ -71,12 +85,18 @@ pub(crate) fn encode(latencies: &Latencies) -> String {
 /// The inverse of [`encode`].
 ///
 /// # Errors
-/// What is wrong with the text.
+/// What is wrong with the text, or that the histogram has other bounds than [`latencies`].
 pub(crate) fn decode(text: &str) -> Result<Latencies, String> {
     let bytes = STANDARD.decode(text).map_err(|e| e.to_string())?;
-    Deserializer::new()
+    let histogram: Latencies = Deserializer::new()
         .deserialize(&mut bytes.as_slice())
-        .map_err(|e| format!("{e:?}"))
+        .map_err(|e| format!("{e:?}"))?;
+    let bounds = |of: &Latencies| (of.low(), of.high(), of.sigfig());
+    let (is, should) = (bounds(&histogram), bounds(&latencies()));
+    if is != should {
+        return Err(format!("a histogram of bounds {is:?}, not {should:?}"));
+    }
+    Ok(histogram)
 }
 
 #[cfg(test)]
@@ -91,5 +111,19 @@ mod tests {
         }
         assert_eq!(decode(&encode(&there)).unwrap(), there);
         assert!(decode("AAAA").is_err());
+        let narrow: Latencies = Histogram::new_with_bounds(1, 1000, 2).unwrap();
+        assert!(decode(&encode(&narrow)).unwrap_err().contains("bounds"));
+    }
+
+    #[test]
+    fn an_answer_whose_latencies_do_not_decode_is_refused() {
+        let mut sample = Sample::new(1, 2);
+        sample.set_latencies(&latencies());
+        let text = |sample: &Sample| serde_json::to_string(sample).unwrap();
+        assert_eq!(Sample::read(&text(&sample)).as_ref(), Ok(&sample));
+        sample.latencies = Some("AAAA".to_owned());
+        let error = Sample::read(&text(&sample)).unwrap_err();
+        assert!(error.contains("latencies that are none"), "{error}");
+        assert!(Sample::read("garbage").unwrap_err().contains("garbage"));
     }
 }

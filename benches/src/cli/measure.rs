@@ -11,9 +11,6 @@ use std::io::{BufWriter, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
-/// Exit code of a run that the user ended, as shells have it for Ctrl-C.
-const EXIT_INTERRUPTED: u8 = 130;
-
 /// Measures what `options` ask for, prints it and writes it.
 ///
 /// # Errors
@@ -59,13 +56,7 @@ pub(super) fn run(options: &RunOptions) -> Result<ExitCode, String> {
         (None, Some(path)) => eprintln!("wrote {}", path.display()),
         _ => {}
     }
-    Ok(if ending.interrupted {
-        ExitCode::from(EXIT_INTERRUPTED)
-    } else if ending.failures.is_empty() {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    })
+    Ok(ExitCode::from(ending.status()))
 }
 
 fn plan(options: &RunOptions) -> Result<Plan, String> {
@@ -97,7 +88,20 @@ fn plan(options: &RunOptions) -> Result<Plan, String> {
     if options.rounds == Some(0) {
         return Err("--rounds 0 would measure nothing".to_owned());
     }
+    if let Some(rate) = options.rate {
+        let part = options.case.as_deref().unwrap_or("");
+        let mut cases = workloads.iter().flat_map(|workload| (workload.cases)(size));
+        if !cases.any(|case| case.name.contains(part) && case.calibrated_by.is_some()) {
+            return Err("--rate: no case of what is to be run has a rate to be set".to_owned());
+        }
+        if !(rate.is_finite() && rate >= 1.0) {
+            return Err(format!(
+                "--rate {rate}: it takes one request per second, or more"
+            ));
+        }
+    }
     Ok(Plan {
+        rate: options.rate,
         workloads,
         case: options.case.clone(),
         only: options.only.clone(),

@@ -43,12 +43,17 @@ Examples:
   urgo-bench run echo --only urgo,'raw ring'         some contenders
   urgo-bench run switch --rounds 15 --json a.json    more rounds, for `compare`
   urgo-bench run --cpus 2,3                          other CPUs
+  urgo-bench run latency --case '80 %' --rate 90000  the same load as in an earlier run
 
 Go's program is built with `go`, or with what the variable GO names; without Go the rest runs.
 Ctrl-C ends the cell that is running and then the run: what was measured until then is kept and
 drawn. A second one ends everything at once.
 Exit code: 0 all ran; 1 something failed, or contenders computed different results; 2 the command
-makes no sense; 130 Ctrl-C. A budget that is missed is no failure.";
+makes no sense; 130 Ctrl-C. A budget that is missed is no failure.
+
+The rate of a case of `latency` is a share of what Go reaches, the median of three short
+calibrations, so it is another one in each run. --rate gives all of them one rate instead, and
+--case chooses among them; the rate of an earlier run is in its results file.";
 
 fn compare_help() -> String {
     format!(
@@ -136,6 +141,9 @@ struct RunOptions {
     /// Only cases whose name contains this
     #[arg(long, value_name = "PART")]
     case: Option<String>,
+    /// Requests per second in cases that would be calibrated (`latency`), so that two runs can be compared
+    #[arg(long, value_name = "N")]
+    rate: Option<f64>,
     /// Only these contenders, separated by commas
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     only: Vec<String>,

@@ -44,14 +44,24 @@ impl SyscallCount {
     }
 
     /// Calls counted so far.
+    ///
+    /// # Panics
+    /// If the counter cannot be read.
     pub(crate) fn now(&self) -> u64 {
-        read_count(self.raw_fd()).unwrap_or(0)
+        read_count(self.raw_fd()).unwrap_or_else(|why| panic!("{why}"))
     }
 }
 
 /// Calls of this process counted so far, if its starter counts them.
+///
+/// # Panics
+/// If the starter says that it does, and the counter is not there: that is no reason to count nothing in silence.
 pub(crate) fn inherited_count() -> Option<u64> {
-    read_count(std::env::var(SYSCALLS_FD).ok()?.parse().ok()?)
+    let fd = std::env::var(SYSCALLS_FD).ok()?;
+    let fd = fd
+        .parse()
+        .unwrap_or_else(|_| panic!("{SYSCALLS_FD}={fd} is no descriptor"));
+    Some(read_count(fd).unwrap_or_else(|why| panic!("{why}")))
 }
 
 /// Number of the tracepoint, from wherever tracefs is mounted.
@@ -69,10 +79,31 @@ fn event_id() -> Result<u64, String> {
     text.trim().parse().map_err(|e| format!("{path}: {e}"))
 }
 
-fn read_count(fd: i32) -> Option<u64> {
+fn read_count(fd: i32) -> Result<u64, String> {
     // With the builder's default read format a counter is its value and the two times it was enabled and running.
     let mut values = [0_u64; 4];
     // SAFETY: `values` is valid for writes of its own size, for the length of the call.
     let got = unsafe { libc::read(fd, values.as_mut_ptr().cast(), size_of_val(&values)) };
-    (got >= 8).then_some(values[0])
+    match got {
+        8.. => Ok(values[0]),
+        0.. => Err("the counter of system calls has no value".to_owned()),
+        _ => {
+            let error = std::io::Error::last_os_error();
+            Err(format!(
+                "the counter of system calls cannot be read: {error}"
+            ))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_counter_that_is_not_there_is_an_error() {
+        assert!(read_count(-1).unwrap_err().contains("cannot be read"));
+        let nothing = std::fs::File::open("/dev/null").unwrap();
+        assert!(read_count(nothing.as_raw_fd()).is_err());
+    }
 }

@@ -34,7 +34,7 @@ pub(crate) struct Line {
     /// Latencies of all rounds together: an HdrHistogram of ns, V2, in base64.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) latencies: Option<String>,
-    /// Why there are no values, or no more of them.
+    /// Why there are no values, or no more of them, or why its system calls could not be counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) error: Option<String>,
     /// Sizes were tiny: the values mean nothing.
@@ -51,15 +51,14 @@ impl Line {
             for (name, value) in &sample.metrics {
                 metrics.entry(name.clone()).or_default().push(*value);
             }
-            if let Some(text) = &sample.latencies
-                && let Ok(some) = decode(text)
-            {
-                // Both have the bounds that `latencies` gives, or those of the Go program, which are the same.
+            if let Some(text) = &sample.latencies {
+                let some = decode(text).expect("`Sample::read` has decoded it once");
                 all.add(&some).expect("histograms of the same bounds");
             }
         }
-        if let Some(syscalls) = series.syscalls {
-            metrics.insert("syscalls".to_owned(), vec![syscalls]);
+        let counted = series.counted.as_ref();
+        if let Some(syscalls) = counted.and_then(|sample| sample.metrics.get("syscalls")) {
+            metrics.insert("syscalls".to_owned(), vec![*syscalls]);
         }
         let first = series.samples.first();
         let judge = finished.case.judge;
@@ -112,8 +111,41 @@ pub(crate) fn read_lines(path: &std::path::Path) -> Result<Vec<Line>, String> {
         .filter(|(_, line)| !line.trim().is_empty());
     lines
         .map(|(at, line)| {
-            serde_json::from_str(line)
+            read_line(line)
                 .map_err(|e| format!("{}:{}: no line of results: {e}", path.display(), at + 1))
         })
         .collect()
+}
+
+fn read_line(text: &str) -> Result<Line, String> {
+    let line: Line = serde_json::from_str(text).map_err(|e| e.to_string())?;
+    if let Some(latencies) = &line.latencies {
+        decode(latencies).map_err(|e| format!("its latencies are none: {e}"))?;
+    }
+    Ok(line)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::results::line;
+
+    #[test]
+    fn a_line_whose_latencies_do_not_decode_is_refused() {
+        let mut good = line("urgo", &[1.0]);
+        good.latencies = Some(encode(&latencies()));
+        let text = |line: &Line| serde_json::to_string(line).unwrap();
+        assert_eq!(read_line(&text(&good)).as_ref(), Ok(&good));
+        good.latencies = Some("AAAA".to_owned());
+        let error = read_line(&text(&good)).unwrap_err();
+        assert!(error.contains("latencies"), "{error}");
+    }
+
+    #[test]
+    fn a_line_of_an_older_file_has_no_facts_of_its_build() {
+        let mut old = serde_json::to_value(line("urgo", &[1.0])).unwrap();
+        old.as_object_mut().unwrap().remove("build");
+        let read = read_line(&old.to_string()).unwrap();
+        assert_eq!(read.facts.build, crate::machine::Build::default());
+    }
 }

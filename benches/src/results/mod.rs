@@ -32,9 +32,9 @@ pub(crate) struct Series {
     pub(crate) contender: &'static str,
     pub(crate) version: String,
     pub(crate) samples: Vec<Sample>,
-    /// System calls per operation, from the round that counts them.
-    pub(crate) syscalls: Option<f64>,
-    /// Why it has no samples, or no more of them.
+    /// The sample of the round in which system calls are counted. Only their number, and what was computed, is of use.
+    pub(crate) counted: Option<Sample>,
+    /// Why it has no samples, or no more of them, or why its system calls could not be counted.
     pub(crate) error: Option<String>,
 }
 
@@ -45,7 +45,7 @@ impl Series {
             contender: contender.name,
             version,
             samples: Vec::new(),
-            syscalls: None,
+            counted: None,
             error: None,
         }
     }

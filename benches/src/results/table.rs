@@ -86,6 +86,10 @@ fn print_line(line: &Line, ratio: Option<f64>, columns: &[(&str, &str, f64)]) {
         }
     }
     println!();
+    // It has values, but not all that it should have.
+    if let Some(why) = &line.error {
+        println!("   FAILED: {}", reason(why));
+    }
 }
 
 /// Prints what is to be explained: budgets that were missed, and cases in which a rival is ahead by more than 5 %.

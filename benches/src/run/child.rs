@@ -87,7 +87,7 @@ pub(crate) fn confined(command: &mut Command, cpus: &[usize], count: Option<&Sys
 /// Runs one cell to its end.
 ///
 /// # Errors
-/// What the cell said when it failed.
+/// What the cell said when it failed, or that the user wants the run to end.
 pub(super) fn cell(
     plan: &Plan,
     workload: &Workload,
@@ -96,7 +96,10 @@ pub(super) fn cell(
     go: &Go,
     count: Option<&SyscallCount>,
     interrupt: &Interrupt,
-) -> Result<Sample, String> {
+) -> Result<Sample, Fault> {
+    if interrupt.is_set() {
+        return Err(Fault::Interrupted);
+    }
     let mut cell = Cell {
         workload: workload.name.to_owned(),
         contender: contender.name.to_owned(),
@@ -118,7 +121,7 @@ pub(super) fn cell(
     }
     let is_client = workload.client.is_some();
     let go_alone = match contender.role {
-        Role::Go if !is_client => Some(go.program()?),
+        Role::Go if !is_client => Some(go.program().map_err(Fault::Failed)?),
         _ => None,
     };
     let mut command = say(COMMAND_CELL, &cell, go_alone);
@@ -142,7 +145,7 @@ fn end_group(leader: u32) {
     unsafe { libc::kill(-(leader as libc::pid_t), libc::SIGKILL) };
 }
 
-fn finish(mut command: Command, interrupt: &Interrupt) -> Result<Sample, String> {
+fn finish(mut command: Command, interrupt: &Interrupt) -> Result<Sample, Fault> {
     command
         // Out of the terminal's reach: Ctrl-C is for the runner, who ends the cell and knows why it ended.
         .process_group(0)
@@ -151,7 +154,7 @@ fn finish(mut command: Command, interrupt: &Interrupt) -> Result<Sample, String>
         .stderr(Stdio::piped());
     let mut child = command
         .spawn()
-        .map_err(|e| format!("does not start: {e}"))?;
+        .map_err(|e| Fault::Failed(format!("does not start: {e}")))?;
     let (mut out, mut err) = (
         child.stdout.take().expect("piped"),
         child.stderr.take().expect("piped"),
@@ -172,26 +175,91 @@ fn finish(mut command: Command, interrupt: &Interrupt) -> Result<Sample, String>
     let deadline = Instant::now() + CELL_TIME_MAX;
     let text = loop {
         match told.recv_timeout(Duration::from_millis(200)) {
-            Ok(text) => break Some(text),
-            Err(RecvTimeoutError::Timeout) if Instant::now() < deadline && !interrupt.is_set() => {}
-            Err(_) => {
-                // With the server that it may have started: both are in the cell's group.
-                end_group(child.id());
-                break None;
-            }
+            Ok(text) => break Ok(text),
+            Err(RecvTimeoutError::Timeout) if interrupt.is_set() => break Err(Fault::Interrupted),
+            Err(RecvTimeoutError::Timeout) if Instant::now() < deadline => {}
+            Err(_) => break Err(Fault::Failed(format!("stopped after {CELL_TIME_MAX:?}"))),
         }
     };
-    let status = child.wait().map_err(|e| e.to_string())?;
+    if text.is_err() {
+        // With the server that it may have started: both are in the cell's group.
+        end_group(child.id());
+    }
+    let status = child
+        .wait()
+        .map_err(|e| Fault::Failed(format!("cannot be waited for: {e}")))?;
     let errors = errors.join().unwrap_or_default();
-    let Some(text) = text else {
-        return Err(format!(
-            "stopped after {CELL_TIME_MAX:?}, or by the user\n{errors}"
-        ));
-    };
+    let said = |what: String| Fault::Failed(format!("{what}\n{}", errors.trim_end()));
+    let text = text.map_err(|fault| match fault {
+        Fault::Failed(why) => said(why),
+        Fault::Interrupted => fault,
+    })?;
     if !status.success() {
-        return Err(format!("{status}\n{}", errors.trim_end()));
+        return Err(said(status.to_string()));
     }
     // What a cell has to say besides its answer is for whoever looks.
     let _ = std::io::stderr().write_all(errors.as_bytes());
-    serde_json::from_str(text.trim()).map_err(|e| format!("answers {:?}: {e}", text.trim()))
+    Sample::read(&text).map_err(Fault::Failed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(script: &str) -> Command {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        command
+    }
+
+    fn failure(script: &str) -> String {
+        match finish(shell(script), &Interrupt::none()) {
+            Err(Fault::Failed(why)) => why,
+            other => panic!("{script}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn an_answer_is_read() {
+        let answer = r#"echo '{"ops":8,"checksum":"0000000000000001","metrics":{}}'"#;
+        let read = finish(shell(answer), &Interrupt::none());
+        assert_eq!(read, Ok(Sample::new(8, 1)));
+    }
+
+    #[test]
+    fn a_cell_that_answers_nonsense_or_ends_badly_has_failed() {
+        assert!(failure("echo garbage").contains("garbage"));
+        assert!(failure("true").contains("answers \"\""));
+        let no_latencies = r#"echo '{"ops":8,"checksum":"1","metrics":{},"latencies":"AAAA"}'"#;
+        assert!(failure(no_latencies).contains("latencies that are none"));
+        let no_number = r#"echo '{"ops":8,"checksum":"1","metrics":{"cpu_ns":null}}'"#;
+        assert!(failure(no_number).contains("null"));
+        // The answer of who fails afterwards does not count.
+        let late = r#"echo '{"ops":8,"checksum":"1","metrics":{}}'; echo planted >&2; exit 1"#;
+        let why = failure(late);
+        assert!(
+            why.contains("exit status: 1") && why.contains("planted"),
+            "{why}"
+        );
+        assert!(failure("kill -SEGV $$").contains("signal: 11"));
+    }
+
+    #[test]
+    fn a_cell_that_the_user_ends_has_not_failed() {
+        let ended = finish(shell("sleep 1000"), &Interrupt::raised());
+        assert_eq!(ended, Err(Fault::Interrupted));
+    }
+
+    #[test]
+    fn nothing_starts_whose_starter_is_gone() {
+        let cpus = crate::machine::allowed_cpus();
+        let mut orphan = shell("true");
+        // SAFETY: `die_with` makes two system calls and allocates nothing.
+        unsafe { orphan.pre_exec(|| die_with(u32::MAX)) };
+        let error = orphan.spawn().unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(libc::ESRCH));
+        let mut child = shell("true");
+        confined(&mut child, &cpus, None);
+        assert!(child.status().unwrap().success());
+    }
 }

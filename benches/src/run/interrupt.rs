@@ -23,6 +23,22 @@ impl Interrupt {
         Interrupt { set }
     }
 
+    /// One that no signal reaches.
+    #[cfg(test)]
+    pub(super) fn none() -> Interrupt {
+        Interrupt {
+            set: Arc::new(AtomicBool::new(false)),
+        }
+    }
+
+    /// One that is set already.
+    #[cfg(test)]
+    pub(super) fn raised() -> Interrupt {
+        Interrupt {
+            set: Arc::new(AtomicBool::new(true)),
+        }
+    }
+
     /// True from the first signal on.
     pub(super) fn is_set(&self) -> bool {
         // Publishes nothing but itself.

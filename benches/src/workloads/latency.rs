@@ -11,7 +11,7 @@ pub(super) const WORKLOAD: Workload = Workload {
     question: "How long does a request wait at a server that has time to spare?",
     work: "Echo of 64 B over 64 loopback connections, with an open loop: requests come at random moments (a Poisson process, \
            the same moments for all), at half of the requests per second, or 80 % of them, that Go reaches in the same case \
-           with all 64 connections always busy. They are dealt to the connections in turn; one whose connection is still busy \
+           with all 64 connections always busy (the median of three short tries, or what `run --rate` says). They are dealt to the connections in turn; one whose connection is still busy \
            waits in the client, and its latency counts from the moment it was due, so no latency is left out because the \
            server was slow (\"coordinated omission\"). The server is on one CPU; the client polls on another one. \
            `client_late_us` is how far behind its schedule the client itself was at worst but one percent: it is part of every \
