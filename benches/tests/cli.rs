@@ -1,6 +1,8 @@
-//! What the program promises to who calls it. None of these tests looks at a time, and none needs Go or root.
+//! What the program promises to who calls it. None of these tests looks at a time, and none needs Go or root: where Go is the
+//! question, a script stands in for it.
 
 use serde_json::Value;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -302,6 +304,111 @@ fn the_first_interrupt_ends_the_run_and_keeps_what_was_measured() {
     }
     let page = std::fs::read_to_string(&html).unwrap();
     assert!(page.contains("<svg") && page.ends_with("</html>\n"));
+}
+
+#[test]
+fn a_cell_does_not_outlive_a_run_that_is_killed() {
+    let mut command = program(&["run", WORKLOAD, "--only", "urgo", "--rounds", "1000000"]);
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    let mut running = Running {
+        child: command.spawn().unwrap(),
+    };
+    let pid = running.child.id();
+    let mut cells = Vec::new();
+    until("a cell has started", || {
+        cells = children(pid);
+        !cells.is_empty()
+    });
+    running.child.kill().unwrap();
+    running.child.wait().unwrap();
+    until("its cell ends", || {
+        cells.iter().all(|cell| has_ended(*cell))
+    });
+}
+
+/// Whether there is no such process, or only what is left of it until somebody waits for it.
+fn has_ended(pid: u32) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status"));
+    status.map_or(true, |text| {
+        text.lines()
+            .any(|line| line.starts_with("State:") && line.contains('Z'))
+    })
+}
+
+/// What `run WORKLOAD --quick` makes of a Go program that is this script, with the number of operations in `$ops`.
+fn run_with_go(name: &str, workload: &str, script: &str) -> (Output, Vec<Value>) {
+    let room = Room::new(name);
+    let (go, json) = (room.file("go"), room.file("a.json"));
+    // It is asked for its version and then to build, `-o` with the path of the program.
+    let text = format!(
+        "#!/bin/sh
+if [ \"$1\" = env ]; then echo go1.24; exit; fi
+cat >\"$3\" <<'END'
+#!/bin/sh
+for word; do case $word in ops=*) ops=${{word#ops=}};; esac; done
+{script}
+END
+chmod +x \"$3\"
+"
+    );
+    std::fs::write(&go, text).unwrap();
+    let executable = std::fs::Permissions::from_mode(0o755);
+    std::fs::set_permissions(&go, executable).unwrap();
+    // The Go program lies beside this one: the real one is left alone.
+    let bench = room.file("urgo-bench");
+    std::fs::hard_link(env!("CARGO_BIN_EXE_urgo-bench"), &bench).unwrap();
+    let mut command = Command::new(bench);
+    command.args([
+        "run", workload, "--quick", "--only", "urgo,go", "--json", &json,
+    ]);
+    let output = command.env("GO", go).output().unwrap();
+    (output, lines(&json))
+}
+
+#[test]
+fn a_rival_that_answers_as_it_should_is_accepted() {
+    // The sum that every contender has is the number of its operations.
+    let script =
+        r#"printf '{"ops":%d,"checksum":"%016x","metrics":{"cpu_ns":1,"wall_ns":1}}' $ops $ops"#;
+    let (run, lines) = run_with_go("good_go", "yield_now", script);
+    assert_eq!(run.status.code(), Some(0), "{}", stderr(&run));
+    assert!(lines.iter().any(|line| line["contender"] == "go"));
+    assert!(lines.iter().all(|line| line.get("error").is_none()));
+}
+
+#[test]
+fn a_broken_rival_fails_its_cells_and_the_run() {
+    let no_latencies =
+        r#"printf '{"ops":%d,"checksum":"%016x","metrics":{},"latencies":"AAAA"}' $ops $ops"#;
+    for (name, script, why) in [
+        ("garbage_go", "echo garbage", "garbage"),
+        ("failing_go", "echo planted >&2; exit 1", "planted"),
+        ("no_latencies_go", no_latencies, "latencies that are none"),
+    ] {
+        let (run, lines) = run_with_go(name, "yield_now", script);
+        let said = stderr(&run);
+        assert_eq!(run.status.code(), Some(1), "{name}: {said}");
+        assert!(said.contains("FAILED") && said.contains(why), "{said}");
+        assert!(lines.iter().any(|line| line["contender"] == "go"));
+        for line in &lines {
+            let error = line.get("error").and_then(Value::as_str).unwrap_or("");
+            let is_go = line["contender"] == "go";
+            assert_eq!(error.contains(why), is_go, "{name}: {line}");
+        }
+    }
+}
+
+#[test]
+fn a_rival_that_computes_something_else_fails_the_run() {
+    let script = r#"printf '{"ops":%d,"checksum":"beef","metrics":{"cpu_ns":1,"wall_ns":1}}' $ops"#;
+    // A workload in which Go does as many operations as the others.
+    let (run, _) = run_with_go("wrong_go", "skynet", script);
+    let said = stderr(&run);
+    assert_eq!(run.status.code(), Some(1), "{said}");
+    assert!(
+        said.contains("results differ") && said.contains("go beef"),
+        "{said}"
+    );
 }
 
 /// Processes whose parent is `pid`.
