@@ -206,6 +206,11 @@ impl Idle {
             && self.searching.compare_exchange(0, 1, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
+    /// Whether a worker searches. A hint: what it says may be over.
+    pub(crate) fn is_searched(&self) -> bool {
+        self.searching.load(Ordering::Relaxed) != 0
+    }
+
     /// Ends a search. `true`: it was the last one. Followed by a look at all work: step 1 of sleeping, or `leave_search`.
     pub(crate) fn end_search(&self) -> bool {
         // SeqCst: step 1 of sleeping, ordered before ID2; pairs with the loads behind ID1.

@@ -15,6 +15,8 @@
 //!    there are [`RUNS`] runs (`run`), each a queue: a new timer goes to the end of the run whose last deadline is the latest one
 //!    that is not later than its own, or starts an empty run. Registering, cancelling and firing cost the same however many there are.
 //! 2. What fits no run goes into a 4-ary heap (`heap`; a quarter of the levels of a binary one at the same number of comparisons).
+//!    So does the one timer of a run that has no other, if that lets the new one have the run: else a few far deadlines,
+//!    registered one earlier than the other, would keep the runs from the common durations for as long as they last.
 //! 3. The next timer is the first of the fronts of the runs and the top of the heap, by (deadline, sequence).
 //! 4. A registered [`TimerNode`], on its waiter's stack, knows its slot, and the slot knows the place (`slots`). What moves timers
 //!    about writes into the compact table of slots, not onto the stacks of others, each of which is in a page of its own.
@@ -114,7 +116,7 @@ impl Timers {
             sequence: self.sequence,
             slot,
         };
-        match self.run_for(deadline) {
+        match self.run_for(deadline).or_else(|| self.clear_a_run()) {
             Some(run) => {
                 let number = self.runs[run].push(entry);
                 self.slots.set(slot, Place::Run(run, number));
@@ -195,6 +197,20 @@ impl Timers {
             }
         }
         best.map(|(at, _)| at)
+    }
+
+    /// Every run ends later than the new deadline: moves the timer of the one that ends latest of those with a single timer
+    /// into the heap. One push there instead of the other.
+    #[cold]
+    fn clear_a_run(&mut self) -> Option<usize> {
+        let singles = self.runs.iter().enumerate();
+        let (at, _) = singles
+            .filter_map(|(at, run)| Some((at, run.only()?.deadline)))
+            .max_by_key(|(_, deadline)| *deadline)?;
+        let entry = *self.runs[at].only()?;
+        self.runs[at].pop();
+        self.heap.push(entry, &mut self.slots);
+        Some(at)
     }
 
     #[inline]
@@ -328,6 +344,29 @@ mod tests {
         expected.sort_by_key(|&i| [1, 5, 30, 60, 600, 3600][i as usize % 6] * 1_000_000_000 + i);
         assert_eq!(fired, expected);
         assert_eq!(timers.len(), 0);
+    }
+
+    /// Deadlines registered one earlier than the other do not keep the runs from a common duration.
+    #[test]
+    fn timers_of_a_common_duration_have_a_run_behind_a_few_far_ones() {
+        let mut timers = Timers::default();
+        let far: Vec<_> = (0..2 * RUNS as u64).map(node).collect();
+        for (i, n) in (0..).zip(&far) {
+            // SAFETY: boxed, removed below.
+            unsafe { timers.insert(1_000_000_000 - i, n) };
+        }
+        let common: Vec<_> = (0..1000).map(node).collect();
+        for (i, n) in (0..).zip(&common) {
+            // SAFETY: boxed, removed below.
+            unsafe { timers.insert(1000 + i, n) };
+        }
+        let places = common.iter().map(|n| timers.slots.place(n.slot.get()));
+        assert!(
+            places
+                .into_iter()
+                .all(|place| matches!(place, Place::Run(..)))
+        );
+        assert!(far.iter().chain(&common).all(|n| timers.remove(n)));
     }
 
     proptest! {

@@ -32,6 +32,11 @@ impl Run {
         self.entries.front()
     }
 
+    /// The first entry, if it is the only one.
+    pub(super) fn only(&self) -> Option<&Entry> {
+        self.entries.front().filter(|_| self.entries.len() == 1)
+    }
+
     /// The entry that many places behind the first one, unless it is a gap.
     #[inline]
     pub(super) fn ahead(&self, places: usize) -> Option<&Entry> {

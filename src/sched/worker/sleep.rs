@@ -134,10 +134,12 @@ impl Worker {
         if self.victims.is_empty() {
             return false;
         }
-        if !self.shared.idle.start_search() {
-            return self.linger();
-        }
         let until = self.search_until();
+        while !self.shared.idle.start_search() {
+            if let Some(has_work) = self.linger(until) {
+                return has_work;
+            }
+        }
         loop {
             let found = self.steal();
             if found
@@ -161,18 +163,21 @@ impl Worker {
     }
 
     /// Another worker searches: waits as long for what comes to this one alone, since of two goroutines that talk across
-    /// workers the one is still leaving its search when the other has nothing to do.
-    fn linger(&self) -> bool {
-        let until = self.search_until();
+    /// workers the one is still leaving its search when the other has nothing to do. `None`: that search is over and there is
+    /// work for anyone, so it is this worker's turn. (Whoever posts it rouses a sleeper only, and this one does not sleep.)
+    fn linger(&self, until: u64) -> Option<bool> {
         loop {
             if !self.remote.inbox.is_empty() || self.with_driver(|driver| driver.cq_ready()) {
-                return true;
+                return Some(true);
             }
             if self.with_driver(|driver| driver.has_work_flag())
                 || self.shared.clock.ticks() >= until
             {
                 self.is_talking.set(false);
-                return false;
+                return Some(false);
+            }
+            if !self.shared.idle.is_searched() && self.shared.has_fresh() {
+                return None;
             }
             core::hint::spin_loop();
         }
