@@ -42,6 +42,7 @@
 
 use super::error::{RecvTimeoutError, SendTimeoutError, TryRecvError, TrySendError};
 use super::line::{Entry, Line, Offer};
+use super::patience::NO_WAIT;
 use super::spin::{Lag, Patience, Spin};
 use super::store::Store;
 use super::token::{Claim, Token};
@@ -401,7 +402,7 @@ impl<T> Buffered<T> {
 
     /// Waits until the side may be ready (`true`) or the deadline has passed.
     fn wait(&self, side: Side, deadline: u64) -> bool {
-        if deadline != sched::NEVER && deadline <= sched::now_ns() {
+        if deadline == NO_WAIT {
             return false;
         }
         let waiter = sched::new_parked_waiter();

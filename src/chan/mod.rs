@@ -110,6 +110,7 @@
 //! `park` (waiters, biased lock), `sched` (waiting), `time` (deadlines), `atomic`; crossbeam-utils.
 
 mod buffered;
+mod counted;
 mod error;
 mod handles;
 mod iter;
@@ -118,6 +119,7 @@ mod list;
 mod macros;
 #[cfg(all(test, urgo_loom))]
 mod models;
+mod patience;
 mod receiver;
 mod select;
 mod sender;
@@ -146,10 +148,10 @@ pub mod internal {
 }
 
 use buffered::Buffered;
+use counted::Counted;
 use handles::{TwoSided, pair};
 use receiver::ReceiverFlavor;
 use sender::SenderFlavor;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 use timed::{At, Tick};
 use zero::Zero;
@@ -259,7 +261,7 @@ pub fn oneshot<T>() -> (Sender<T>, Receiver<T>) {
 pub fn after(duration: Duration) -> Receiver<Instant> {
     match At::after(duration) {
         Some(at) => Receiver {
-            flavor: ReceiverFlavor::At(Arc::new((at, |moment| moment))),
+            flavor: ReceiverFlavor::At(Counted::new((at, |moment| moment))),
         },
         None => never(),
     }
@@ -277,7 +279,7 @@ pub fn after(duration: Duration) -> Receiver<Instant> {
 #[must_use]
 pub fn at(when: Instant) -> Receiver<Instant> {
     Receiver {
-        flavor: ReceiverFlavor::At(Arc::new((At::due(when), |moment| moment))),
+        flavor: ReceiverFlavor::At(Counted::new((At::due(when), |moment| moment))),
     }
 }
 
@@ -301,7 +303,7 @@ pub fn at(when: Instant) -> Receiver<Instant> {
 pub fn tick(duration: Duration) -> Receiver<Instant> {
     match Tick::every(duration) {
         Some(tick) => Receiver {
-            flavor: ReceiverFlavor::Tick(Arc::new((tick, |moment| moment))),
+            flavor: ReceiverFlavor::Tick(Counted::new((tick, |moment| moment))),
         },
         None => never(),
     }

@@ -7,19 +7,20 @@
 #![allow(unsafe_code)]
 
 use super::buffered::{Buffered, Side};
+use super::counted::Counted;
 use super::error::{RecvError, RecvTimeoutError, TryRecvError};
 use super::handles::ReceiverEnd;
 use super::iter::{Iter, TryIter};
 use super::line::Entry;
+use super::patience::{deadline_after, deadline_at};
 use super::select::{Registered, SelectHandle};
 use super::timed::{At, Tick, recv_never};
 use super::token::Token;
 use super::zero::Zero;
 use crate::sched;
-use crate::time::{Deadline, duration_ns};
+use crate::time::Deadline;
 use std::fmt;
 use std::panic::{RefUnwindSafe, UnwindSafe};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// The receiving side of a channel.
@@ -53,8 +54,8 @@ pub struct Receiver<T> {
 pub(super) enum ReceiverFlavor<T> {
     Buffered(ReceiverEnd<Buffered<T>>),
     Zero(ReceiverEnd<Zero<T>>),
-    At(Arc<(At, Message<T>)>),
-    Tick(Arc<(Tick, Message<T>)>),
+    At(Counted<(At, Message<T>)>),
+    Tick(Counted<(Tick, Message<T>)>),
     Never,
 }
 
@@ -152,7 +153,7 @@ impl<T> Receiver<T> {
     /// assert_eq!(r.recv_timeout(timeout), Ok(5));
     /// ```
     pub fn recv_timeout(&self, timeout: Duration) -> Result<T, RecvTimeoutError> {
-        self.recv_until(|| sched::now_ns().saturating_add(duration_ns(timeout)))
+        self.recv_until(|| deadline_after(timeout))
     }
 
     /// As [`recv_timeout`](Self::recv_timeout), until a moment of std's clock or of the runtime's.
@@ -170,7 +171,7 @@ impl<T> Receiver<T> {
     /// assert_eq!(r.recv_deadline(deadline), Err(RecvTimeoutError::Timeout));
     /// ```
     pub fn recv_deadline(&self, deadline: impl Deadline) -> Result<T, RecvTimeoutError> {
-        self.recv_until(|| deadline.deadline_ns())
+        self.recv_until(|| deadline_at(deadline.deadline_ns()))
     }
 
     /// Looks at the clock only if it has to wait.
@@ -327,8 +328,8 @@ impl<T> Receiver<T> {
         match (&self.flavor, &other.flavor) {
             (ReceiverFlavor::Buffered(a), ReceiverFlavor::Buffered(b)) => a.is_same(b),
             (ReceiverFlavor::Zero(a), ReceiverFlavor::Zero(b)) => a.is_same(b),
-            (ReceiverFlavor::At(a), ReceiverFlavor::At(b)) => Arc::ptr_eq(a, b),
-            (ReceiverFlavor::Tick(a), ReceiverFlavor::Tick(b)) => Arc::ptr_eq(a, b),
+            (ReceiverFlavor::At(a), ReceiverFlavor::At(b)) => a.is_same(b),
+            (ReceiverFlavor::Tick(a), ReceiverFlavor::Tick(b)) => a.is_same(b),
             (ReceiverFlavor::Never, ReceiverFlavor::Never) => true,
             _ => false,
         }
@@ -462,8 +463,8 @@ impl<T> SelectHandle for Receiver<T> {
         match &self.flavor {
             ReceiverFlavor::Buffered(end) => end.address(),
             ReceiverFlavor::Zero(end) => end.address(),
-            ReceiverFlavor::At(at) => Arc::as_ptr(at).cast(),
-            ReceiverFlavor::Tick(tick) => Arc::as_ptr(tick).cast(),
+            ReceiverFlavor::At(at) => at.address(),
+            ReceiverFlavor::Tick(tick) => tick.address(),
             // Never chosen, so never asked for.
             ReceiverFlavor::Never => std::ptr::null(),
         }

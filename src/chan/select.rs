@@ -26,6 +26,7 @@ use super::error::{
     ReadyTimeoutError, RecvError, SelectTimeoutError, SendError, TryReadyError, TrySelectError,
 };
 use super::line::{Entry, Offer};
+use super::patience::{NO_WAIT, deadline_after, deadline_at};
 use super::receiver::Receiver;
 use super::sender::Sender;
 #[cfg(not(urgo_loom))]
@@ -33,7 +34,7 @@ use super::spin::{Patience, Spin};
 use super::token::Token;
 use crate::park::{CASE_FIRST, Outcome, WaitReason, Waiter};
 use crate::sched;
-use crate::time::{Deadline, duration_ns};
+use crate::time::Deadline;
 use core::marker::PhantomData;
 use core::mem::MaybeUninit;
 use core::time::Duration;
@@ -202,22 +203,17 @@ fn choose(
     sched::spend_turn();
     loop {
         let mut order = Order::new(cases.len(), is_biased);
-        let stamp = if deadline == 0 { stamp(cases) } else { 0 };
+        let stamp = if deadline == NO_WAIT { stamp(cases) } else { 0 };
         for turn in 0..cases.len() {
             let at = order.at(turn);
             if cases[at].0.attempt(token) {
                 return Some(at);
             }
         }
-        // A deadline of 0 is no wait at all, and needs no clock.
-        if deadline == 0 {
+        if deadline == NO_WAIT {
             if cases.len() == 1 || self::stamp(cases) == stamp {
                 return None;
             }
-            continue;
-        }
-        if deadline != sched::NEVER && deadline <= sched::now_ns() {
-            deadline = 0;
             continue;
         }
         if let Some(at) = look_again(cases, &order, token) {
@@ -227,7 +223,7 @@ fn choose(
             Waited::Chosen(at) => return Some(at),
             Waited::Again => {}
             // Once more, without waiting.
-            Waited::TimedOut => deadline = 0,
+            Waited::TimedOut => deadline = NO_WAIT,
         }
     }
 }
@@ -370,23 +366,22 @@ fn wait_ready(cases: &[Case<'_>], mut deadline: u64, is_biased: bool) -> Option<
     sched::spend_turn();
     loop {
         let mut order = Order::new(cases.len(), is_biased);
-        let stamp = if deadline == 0 { stamp(cases) } else { 0 };
+        let stamp = if deadline == NO_WAIT { stamp(cases) } else { 0 };
         for turn in 0..cases.len() {
             let at = order.at(turn);
             if cases[at].0.is_ready() {
                 return Some(at);
             }
         }
-        if deadline == 0 && self::stamp(cases) == stamp {
+        if deadline == NO_WAIT && self::stamp(cases) == stamp {
             return None;
         }
-        if deadline == 0 || (deadline != sched::NEVER && deadline <= sched::now_ns()) {
-            deadline = 0;
+        if deadline == NO_WAIT {
             continue;
         }
         if watch(cases, deadline) {
             // Once more, without waiting.
-            deadline = 0;
+            deadline = NO_WAIT;
         }
     }
 }
@@ -424,7 +419,7 @@ fn watch(cases: &[Case<'_>], deadline: u64) -> bool {
 
 /// Nothing to wait for but the deadline.
 fn wait_out(deadline: u64) {
-    if deadline != 0 {
+    if deadline != NO_WAIT {
         let waiter = sched::new_parked_waiter();
         sched::wait_parked(&waiter, WaitReason::Select, deadline);
         sched::unwind_if_cancelled();
@@ -485,14 +480,6 @@ pub(super) mod engine {
         operation.index = at;
         operation.case = Some(cases[at]);
         Some(operation)
-    }
-
-    #[inline]
-    pub(super) fn deadline_after(timeout: Duration) -> u64 {
-        if timeout.is_zero() {
-            return 0;
-        }
-        sched::now_ns().saturating_add(duration_ns(timeout))
     }
 }
 
@@ -634,7 +621,7 @@ impl<'a> Select<'a> {
         &mut self,
         timeout: Duration,
     ) -> Result<SelectedOperation<'a>, SelectTimeoutError> {
-        self.until(engine::deadline_after(timeout))
+        self.until(deadline_after(timeout))
             .ok_or(SelectTimeoutError)
     }
 
@@ -646,7 +633,8 @@ impl<'a> Select<'a> {
         &mut self,
         deadline: impl Deadline,
     ) -> Result<SelectedOperation<'a>, SelectTimeoutError> {
-        self.until(deadline.deadline_ns()).ok_or(SelectTimeoutError)
+        self.until(deadline_at(deadline.deadline_ns()))
+            .ok_or(SelectTimeoutError)
     }
 
     fn until(&self, deadline: u64) -> Option<SelectedOperation<'a>> {
@@ -686,7 +674,7 @@ impl<'a> Select<'a> {
     /// # Errors
     /// None became ready in time.
     pub fn ready_timeout(&mut self, timeout: Duration) -> Result<usize, ReadyTimeoutError> {
-        self.ready_until(engine::deadline_after(timeout))
+        self.ready_until(deadline_after(timeout))
             .ok_or(ReadyTimeoutError)
     }
 
@@ -695,7 +683,7 @@ impl<'a> Select<'a> {
     /// # Errors
     /// None became ready in time.
     pub fn ready_deadline(&mut self, deadline: impl Deadline) -> Result<usize, ReadyTimeoutError> {
-        self.ready_until(deadline.deadline_ns())
+        self.ready_until(deadline_at(deadline.deadline_ns()))
             .ok_or(ReadyTimeoutError)
     }
 

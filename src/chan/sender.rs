@@ -10,11 +10,12 @@ use super::buffered::{Buffered, Side};
 use super::error::{SendError, SendTimeoutError, TrySendError};
 use super::handles::SenderEnd;
 use super::line::Entry;
+use super::patience::{deadline_after, deadline_at};
 use super::select::{Registered, SelectHandle};
 use super::token::Token;
 use super::zero::Zero;
 use crate::sched;
-use crate::time::{Deadline, duration_ns};
+use crate::time::Deadline;
 use std::fmt;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::time::Duration;
@@ -143,7 +144,7 @@ impl<T> Sender<T> {
     /// assert_eq!(s.send_timeout(2, timeout), Err(SendTimeoutError::Timeout(2)));
     /// ```
     pub fn send_timeout(&self, msg: T, timeout: Duration) -> Result<(), SendTimeoutError<T>> {
-        self.send_until(msg, || sched::now_ns().saturating_add(duration_ns(timeout)))
+        self.send_until(msg, || deadline_after(timeout))
     }
 
     /// As [`send_timeout`](Self::send_timeout), until a moment of std's clock or of the runtime's.
@@ -166,7 +167,7 @@ impl<T> Sender<T> {
         msg: T,
         deadline: impl Deadline,
     ) -> Result<(), SendTimeoutError<T>> {
-        self.send_until(msg, || deadline.deadline_ns())
+        self.send_until(msg, || deadline_at(deadline.deadline_ns()))
     }
 
     /// Looks at the clock only if it has to wait.

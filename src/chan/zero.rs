@@ -38,6 +38,7 @@
 use super::buffered::Side;
 use super::error::{RecvTimeoutError, SendTimeoutError, TryRecvError, TrySendError};
 use super::line::{Entry, Line, Offer};
+use super::patience::NO_WAIT;
 use super::select::Registered;
 use super::token::{Claim, ClaimedReceiver, Token};
 use crate::atomic::{AtomicUsize, Ordering};
@@ -115,7 +116,7 @@ impl<T> Zero<T> {
         // The first look needs no waiter.
         let met = self.meet(here, &self.receivers, None);
         let met = match met {
-            Met::Nobody if has_passed(deadline) => {
+            Met::Nobody if deadline == NO_WAIT => {
                 // SAFETY: written above, nobody has taken it.
                 return Err(SendTimeoutError::Timeout(unsafe { place.assume_init() }));
             }
@@ -192,11 +193,11 @@ impl<T> Zero<T> {
             let mut place = MaybeUninit::<T>::uninit();
             let waiter = here.new_parked_waiter();
             let entry = Entry::single(&waiter, Offer::Place((&raw mut place).cast()));
-            let has_passed = has_passed(deadline);
-            let enter = (!has_passed).then_some((&self.receivers, &entry));
+            let waits = deadline != NO_WAIT;
+            let enter = waits.then_some((&self.receivers, &entry));
             match self.meet(here, &self.senders, enter) {
                 Met::Closed => return Err(RecvTimeoutError::Disconnected),
-                Met::Nobody if has_passed => return Err(RecvTimeoutError::Timeout),
+                Met::Nobody if !waits => return Err(RecvTimeoutError::Timeout),
                 Met::Somebody(sender, wake) => match self.receive_from(here, sender, wake) {
                     Some(value) => return Ok(value),
                     None => continue,
@@ -561,8 +562,4 @@ impl<T> Zero<T> {
             Claim::Permit => unreachable!("a rendezvous gives no permits"),
         }
     }
-}
-
-fn has_passed(deadline: u64) -> bool {
-    deadline != sched::NEVER && deadline <= sched::now_ns()
 }
