@@ -62,10 +62,14 @@
 #[cfg(not(target_os = "linux"))]
 compile_error!("urgo runs on Linux only: it is built on io_uring");
 
+#[cfg(not(urgo_loom))]
+mod ambient;
 mod atomic;
 #[cfg(not(urgo_loom))]
 mod blocking;
 pub mod chan;
+#[cfg(not(urgo_loom))]
+pub mod context;
 #[cfg(not(urgo_loom))]
 pub mod debug;
 #[cfg(not(urgo_loom))]

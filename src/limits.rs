@@ -51,6 +51,8 @@ pub(crate) const READY_MESSAGES: usize = 1024;
 pub(crate) const PLACED_LIVE_MIN: usize = 4;
 /// Due timers that fire before the goroutines that they ready run.
 pub(crate) const TIMERS_AT_ONCE: usize = 128;
+/// Goroutines whose waits a worker ends in a row when their context is cancelled, before the others have a turn.
+pub(crate) const CONTEXT_TOLD_AT_ONCE: usize = 1024;
 /// Fresh goroutines that start in a row before the run queue is looked at again.
 pub(crate) const FRESH_BATCH: u32 = 8;
 /// Waiting submission entries from which on a worker without work submits once more before it thinks of sleeping.

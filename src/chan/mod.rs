@@ -111,6 +111,7 @@
 
 mod buffered;
 mod counted;
+mod ending;
 mod error;
 mod handles;
 mod iter;
@@ -149,6 +150,7 @@ pub mod internal {
 
 use buffered::Buffered;
 use counted::Counted;
+use ending::Ending;
 use handles::{TwoSided, pair};
 use receiver::ReceiverFlavor;
 use sender::SenderFlavor;
@@ -306,6 +308,13 @@ pub fn tick(duration: Duration) -> Receiver<Instant> {
             flavor: ReceiverFlavor::Tick(Counted::new((tick, |moment| moment))),
         },
         None => never(),
+    }
+}
+
+/// A receiver that never gets a message, and is disconnected when it is closed, at the latest at `end_ns` by the scheduler's clock.
+pub(crate) fn ending<T>(end_ns: u64) -> Receiver<T> {
+    Receiver {
+        flavor: ReceiverFlavor::Ending(Arc::new(Ending::at(end_ns))),
     }
 }
 

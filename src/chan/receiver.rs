@@ -8,6 +8,7 @@
 
 use super::buffered::{Buffered, Side};
 use super::counted::Counted;
+use super::ending::Ending;
 use super::error::{RecvError, RecvTimeoutError, TryRecvError};
 use super::handles::ReceiverEnd;
 use super::iter::{Iter, TryIter};
@@ -56,6 +57,7 @@ pub(super) enum ReceiverFlavor<T> {
     Zero(ReceiverEnd<Zero<T>>),
     At(Counted<(At, Message<T>)>),
     Tick(Counted<(Tick, Message<T>)>),
+    Ending(Arc<Ending<T>>),
     Never,
 }
 
@@ -125,6 +127,7 @@ impl<T> Receiver<T> {
             ReceiverFlavor::Zero(channel) => channel.try_recv(),
             ReceiverFlavor::At(at) => at.0.try_recv().map(at.1),
             ReceiverFlavor::Tick(tick) => tick.0.try_recv().map(tick.1),
+            ReceiverFlavor::Ending(ending) => ending.try_recv(),
             ReceiverFlavor::Never => Err(TryRecvError::Empty),
         };
         if let Err(TryRecvError::Empty) = received {
@@ -184,12 +187,13 @@ impl<T> Receiver<T> {
     }
 
     #[inline]
-    fn recv_ns(&self, deadline_ns: u64) -> Result<T, RecvTimeoutError> {
+    pub(crate) fn recv_ns(&self, deadline_ns: u64) -> Result<T, RecvTimeoutError> {
         match &self.flavor {
             ReceiverFlavor::Buffered(channel) => channel.recv(deadline_ns),
             ReceiverFlavor::Zero(channel) => channel.recv(deadline_ns),
             ReceiverFlavor::At(at) => at.0.recv(deadline_ns).map(at.1),
             ReceiverFlavor::Tick(tick) => tick.0.recv(deadline_ns).map(tick.1),
+            ReceiverFlavor::Ending(ending) => ending.recv(deadline_ns),
             ReceiverFlavor::Never => Err(recv_never(deadline_ns)),
         }
     }
@@ -198,8 +202,8 @@ impl<T> Receiver<T> {
     /// received, by this receiver and its clones. Blocks nothing.
     ///
     /// This is how a receiver says that it wants no more, without losing what was accepted. Go has no such call. Returns
-    /// whether this call closed it, and `false` for [`after`](super::after), [`at`](super::at), [`tick`](super::tick) and
-    /// [`never`](super::never), which have no senders to be told.
+    /// whether this call closed it, and `false` for [`after`](super::after), [`at`](super::at), [`tick`](super::tick),
+    /// [`never`](super::never) and a context's `done`, which have no senders to be told.
     ///
     /// ```
     /// use urgo::chan::{RecvError, SendError, unbounded};
@@ -215,7 +219,17 @@ impl<T> Receiver<T> {
         match &self.flavor {
             ReceiverFlavor::Buffered(channel) => channel.close(),
             ReceiverFlavor::Zero(channel) => channel.close(),
-            ReceiverFlavor::At(..) | ReceiverFlavor::Tick(..) | ReceiverFlavor::Never => false,
+            ReceiverFlavor::Ending(_)
+            | ReceiverFlavor::At(..)
+            | ReceiverFlavor::Tick(..)
+            | ReceiverFlavor::Never => false,
+        }
+    }
+
+    /// Ends a channel made by [`ending`](super::ending).
+    pub(crate) fn end(&self) {
+        if let ReceiverFlavor::Ending(ending) = &self.flavor {
+            ending.channel().close();
         }
     }
 
@@ -233,7 +247,7 @@ impl<T> Receiver<T> {
             ReceiverFlavor::Zero(channel) => channel.is_empty(),
             ReceiverFlavor::At(at) => at.0.is_empty(),
             ReceiverFlavor::Tick(tick) => tick.0.is_empty(),
-            ReceiverFlavor::Never => true,
+            ReceiverFlavor::Ending(_) | ReceiverFlavor::Never => true,
         }
     }
 
@@ -251,7 +265,7 @@ impl<T> Receiver<T> {
             ReceiverFlavor::Zero(channel) => channel.is_full(),
             ReceiverFlavor::At(at) => !at.0.is_empty(),
             ReceiverFlavor::Tick(tick) => !tick.0.is_empty(),
-            ReceiverFlavor::Never => true,
+            ReceiverFlavor::Ending(_) | ReceiverFlavor::Never => true,
         }
     }
 
@@ -269,7 +283,7 @@ impl<T> Receiver<T> {
             ReceiverFlavor::Zero(channel) => channel.len(),
             ReceiverFlavor::At(at) => usize::from(!at.0.is_empty()),
             ReceiverFlavor::Tick(tick) => usize::from(!tick.0.is_empty()),
-            ReceiverFlavor::Never => 0,
+            ReceiverFlavor::Ending(_) | ReceiverFlavor::Never => 0,
         }
     }
 
@@ -287,7 +301,7 @@ impl<T> Receiver<T> {
             ReceiverFlavor::Buffered(channel) => channel.capacity(),
             ReceiverFlavor::Zero(channel) => channel.capacity(),
             ReceiverFlavor::At(..) | ReceiverFlavor::Tick(..) => Some(1),
-            ReceiverFlavor::Never => Some(0),
+            ReceiverFlavor::Ending(_) | ReceiverFlavor::Never => Some(0),
         }
     }
 
@@ -330,6 +344,7 @@ impl<T> Receiver<T> {
             (ReceiverFlavor::Zero(a), ReceiverFlavor::Zero(b)) => a.is_same(b),
             (ReceiverFlavor::At(a), ReceiverFlavor::At(b)) => a.is_same(b),
             (ReceiverFlavor::Tick(a), ReceiverFlavor::Tick(b)) => a.is_same(b),
+            (ReceiverFlavor::Ending(a), ReceiverFlavor::Ending(b)) => Arc::ptr_eq(a, b),
             (ReceiverFlavor::Never, ReceiverFlavor::Never) => true,
             _ => false,
         }
@@ -345,6 +360,7 @@ impl<T> Clone for Receiver<T> {
                 ReceiverFlavor::Zero(end) => ReceiverFlavor::Zero(end.clone()),
                 ReceiverFlavor::At(at) => ReceiverFlavor::At(at.clone()),
                 ReceiverFlavor::Tick(tick) => ReceiverFlavor::Tick(tick.clone()),
+                ReceiverFlavor::Ending(ending) => ReceiverFlavor::Ending(ending.clone()),
                 ReceiverFlavor::Never => ReceiverFlavor::Never,
             },
         }
@@ -365,6 +381,7 @@ impl<T> SelectHandle for Receiver<T> {
             ReceiverFlavor::Zero(channel) => return channel.attempt(Side::Receive, token),
             ReceiverFlavor::At(at) => at.0.try_recv().map(at.1),
             ReceiverFlavor::Tick(tick) => tick.0.try_recv().map(tick.1),
+            ReceiverFlavor::Ending(ending) => return ending.now().attempt(Side::Receive, token),
             ReceiverFlavor::Never => return false,
         };
         due.map(|message| token.put(message)).is_ok()
@@ -375,6 +392,7 @@ impl<T> SelectHandle for Receiver<T> {
             ReceiverFlavor::Buffered(_) | ReceiverFlavor::Zero(_) => sched::NEVER,
             ReceiverFlavor::At(at) => at.0.next_ns(),
             ReceiverFlavor::Tick(tick) => tick.0.next_ns(),
+            ReceiverFlavor::Ending(ending) => ending.end_ns(),
             ReceiverFlavor::Never => sched::NEVER,
         }
     }
@@ -383,7 +401,10 @@ impl<T> SelectHandle for Receiver<T> {
         match &self.flavor {
             ReceiverFlavor::Buffered(channel) => channel.is_worth_a_look(Side::Receive),
             ReceiverFlavor::Zero(channel) => channel.is_worth_a_look(Side::Receive),
-            ReceiverFlavor::At(_) | ReceiverFlavor::Tick(_) | ReceiverFlavor::Never => false,
+            ReceiverFlavor::At(_)
+            | ReceiverFlavor::Tick(_)
+            | ReceiverFlavor::Ending(_)
+            | ReceiverFlavor::Never => false,
         }
     }
 
@@ -391,7 +412,10 @@ impl<T> SelectHandle for Receiver<T> {
         match &self.flavor {
             ReceiverFlavor::Buffered(channel) => channel.depth(Side::Receive),
             ReceiverFlavor::Zero(channel) => channel.depth(Side::Receive),
-            ReceiverFlavor::At(_) | ReceiverFlavor::Tick(_) | ReceiverFlavor::Never => 0,
+            ReceiverFlavor::At(_)
+            | ReceiverFlavor::Tick(_)
+            | ReceiverFlavor::Ending(_)
+            | ReceiverFlavor::Never => 0,
         }
     }
 
@@ -399,6 +423,7 @@ impl<T> SelectHandle for Receiver<T> {
         match &self.flavor {
             ReceiverFlavor::Buffered(channel) => channel.stamp(Side::Receive),
             ReceiverFlavor::Zero(channel) => channel.stamp(Side::Receive),
+            ReceiverFlavor::Ending(ending) => ending.now().stamp(Side::Receive),
             ReceiverFlavor::At(_) | ReceiverFlavor::Tick(_) | ReceiverFlavor::Never => 0,
         }
     }
@@ -408,11 +433,10 @@ impl<T> SelectHandle for Receiver<T> {
     fn register(&self, entry: &Entry, token: *mut Token) -> Registered {
         match &self.flavor {
             ReceiverFlavor::Buffered(channel) => {
-                if channel.register(Side::Receive, entry, false) {
-                    Registered::Ready
-                } else {
-                    Registered::Waiting
-                }
+                registered(channel.register(Side::Receive, entry, false))
+            }
+            ReceiverFlavor::Ending(ending) => {
+                registered(ending.now().register(Side::Receive, entry, false))
             }
             ReceiverFlavor::Zero(channel) => channel.register(Side::Receive, entry, token),
             ReceiverFlavor::At(_) | ReceiverFlavor::Tick(_) | ReceiverFlavor::Never => {
@@ -425,6 +449,9 @@ impl<T> SelectHandle for Receiver<T> {
         match &self.flavor {
             ReceiverFlavor::Buffered(channel) => channel.unregister(Side::Receive, entry, false),
             ReceiverFlavor::Zero(channel) => channel.unregister(Side::Receive, entry),
+            ReceiverFlavor::Ending(ending) => {
+                ending.channel().unregister(Side::Receive, entry, false);
+            }
             ReceiverFlavor::At(_) | ReceiverFlavor::Tick(_) | ReceiverFlavor::Never => {}
         }
     }
@@ -435,6 +462,7 @@ impl<T> SelectHandle for Receiver<T> {
             ReceiverFlavor::Zero(channel) => channel.is_ready(Side::Receive),
             ReceiverFlavor::At(at) => !at.0.is_empty(),
             ReceiverFlavor::Tick(tick) => !tick.0.is_empty(),
+            ReceiverFlavor::Ending(ending) => ending.now().is_ready(Side::Receive),
             ReceiverFlavor::Never => false,
         }
     }
@@ -443,6 +471,7 @@ impl<T> SelectHandle for Receiver<T> {
         match &self.flavor {
             ReceiverFlavor::Buffered(channel) => channel.register(Side::Receive, entry, true),
             ReceiverFlavor::Zero(channel) => channel.watch(Side::Receive, entry),
+            ReceiverFlavor::Ending(ending) => ending.now().register(Side::Receive, entry, true),
             ReceiverFlavor::At(_) | ReceiverFlavor::Tick(_) | ReceiverFlavor::Never => false,
         }
     }
@@ -451,6 +480,9 @@ impl<T> SelectHandle for Receiver<T> {
         match &self.flavor {
             ReceiverFlavor::Buffered(channel) => channel.unregister(Side::Receive, entry, true),
             ReceiverFlavor::Zero(channel) => channel.unwatch(Side::Receive, entry),
+            ReceiverFlavor::Ending(ending) => {
+                ending.channel().unregister(Side::Receive, entry, true);
+            }
             ReceiverFlavor::At(_) | ReceiverFlavor::Tick(_) | ReceiverFlavor::Never => {}
         }
     }
@@ -465,8 +497,18 @@ impl<T> SelectHandle for Receiver<T> {
             ReceiverFlavor::Zero(end) => end.address(),
             ReceiverFlavor::At(at) => at.address(),
             ReceiverFlavor::Tick(tick) => tick.address(),
+            ReceiverFlavor::Ending(ending) => ending.channel().address(),
             // Never chosen, so never asked for.
             ReceiverFlavor::Never => std::ptr::null(),
         }
+    }
+}
+
+/// What entering a queue's line came to.
+fn registered(is_ready: bool) -> Registered {
+    if is_ready {
+        Registered::Ready
+    } else {
+        Registered::Waiting
     }
 }

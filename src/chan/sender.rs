@@ -170,6 +170,11 @@ impl<T> Sender<T> {
         self.send_until(msg, || deadline_at(deadline.deadline_ns()))
     }
 
+    #[cfg(not(urgo_loom))]
+    pub(crate) fn send_ns(&self, msg: T, deadline_ns: u64) -> Result<(), SendTimeoutError<T>> {
+        on_channel!(self, channel => channel.send(msg, deadline_ns))
+    }
+
     /// Looks at the clock only if it has to wait.
     fn send_until(
         &self,

@@ -140,7 +140,7 @@ impl<T> RawJoin<T> {
     #[inline]
     pub(crate) fn join(self) -> End<T> {
         if !self.is_finished() {
-            self.wait();
+            self.wait(sched::NEVER);
         }
         let this = ManuallyDrop::new(self);
         let block = this.block;
@@ -153,8 +153,13 @@ impl<T> RawJoin<T> {
         }
     }
 
+    /// Waits until the result is there (`true`) or the deadline has passed. A cancelled goroutine unwinds from here.
+    pub(crate) fn wait_until(&self, deadline: u64) -> bool {
+        self.is_finished() || self.wait(deadline)
+    }
+
     #[cold]
-    fn wait(&self) {
+    fn wait(&self, deadline: u64) -> bool {
         let g = self.block();
         if sched::current().is_some_and(|me| std::ptr::eq(me, g)) {
             panic!("a goroutine that joins itself waits for ever");
@@ -163,18 +168,22 @@ impl<T> RawJoin<T> {
             let waiter = sched::new_waiter();
             g.joiner.set(&raw const waiter);
             if !g.join.announce() {
-                return;
+                return true;
             }
-            if sched::wait(&waiter, WaitReason::Join, sched::NEVER) == Outcome::Woken {
-                return;
+            let outcome = sched::wait(&waiter, WaitReason::Join, deadline);
+            if outcome == Outcome::Woken {
+                return true;
             }
-            // Cancelled: take the address back before the waiter goes.
+            // Cancelled, or too late: take the address back before the waiter goes.
             if !g.join.retract() {
                 // The goroutine has ended meanwhile and looks at the waiter just now, for an instant.
                 while !g.join.is_released() {
                     std::thread::yield_now();
                 }
-                return;
+                return true;
+            }
+            if outcome == Outcome::TimedOut {
+                return false;
             }
             sched::unwind_if_cancelled();
         }
@@ -243,6 +252,10 @@ impl<T> JoinHandle<T> {
     /// Whether the goroutine has ended. Blocks nothing; once `true`, [`join`](Self::join) returns at once.
     pub fn is_finished(&self) -> bool {
         self.raw.is_finished()
+    }
+
+    pub(crate) fn wait_until(&self, deadline: u64) -> bool {
+        self.raw.wait_until(deadline)
     }
 
     /// The goroutine's id: unique in its runtime, in spawn order on each worker.

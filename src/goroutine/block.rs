@@ -13,6 +13,8 @@
 //! | `storage` | spawner, then home (closure) | the goroutine | handle, or home if detached (result) |
 //! | `joiner` | handle, before it announces itself in `join` | handle; home after `complete` said so | handle |
 //! | `outcome` | spawner | home, before `complete` | handle, or home if detached |
+//! | `has_ambient`, `ambient` | spawner, then home when it takes it up | the goroutine; home while it waits | nobody |
+//! | `heeds_context` | spawner | the goroutine; home while it waits | nobody |
 //! | `id`, `site`, `name`, `stack_bytes`, `vtable` | spawner | read-only | handle (frees the name) |
 //! | `status`, `reason` | spawner | home | home; anyone may read (atomics, for observers) |
 //!
@@ -28,6 +30,7 @@
 use super::join_word::JoinWord;
 use super::local::Locals;
 use super::stack::Stack;
+use crate::ambient::Node;
 use crate::atomic::{AtomicPtr, AtomicU8, AtomicU64, Ordering};
 use crate::limits::INLINE_BYTES;
 use crate::park::{WaitReason, Waiter};
@@ -35,6 +38,7 @@ use core::cell::{Cell, UnsafeCell};
 use core::mem::MaybeUninit;
 use core::panic::Location;
 use core::ptr::{self, NonNull};
+use std::sync::Arc;
 
 /// Where a goroutine is in its life. Stored in `Goroutine::status`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,6 +77,15 @@ pub(crate) enum Waiting {
     Word(*const Waiter),
     /// For an operation of its worker's ring, as only `sched` knows it.
     Operation(NonNull<()>),
+}
+
+/// Under which context a goroutine runs.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Ambient {
+    /// Fresh: the spawner's, made by `Arc::into_raw`.
+    Inherited(*const Node),
+    /// Started: the innermost frame on its stack, as only `sched` knows it.
+    Frame(*const ()),
 }
 
 /// A goroutine's home worker, as only `sched` knows it.
@@ -118,7 +131,13 @@ pub(crate) struct Goroutine {
     pub(crate) extra: Cell<*mut Extra>,
     pub(crate) uncancellable: Cell<u16>,
     pub(crate) pinned: Cell<bool>,
+    /// Whether `ambient` says anything.
+    pub(crate) has_ambient: Cell<bool>,
+    /// Its waits for words end as at their deadline when its context is cancelled.
+    pub(crate) heeds_context: Cell<bool>,
     pub(crate) storage: Storage,
+    // Behind what most touch.
+    pub(crate) ambient: Cell<Ambient>,
 }
 
 /// What few goroutines have: kept off the block.
@@ -197,6 +216,22 @@ impl Goroutine {
         }
         // SAFETY: not null (above); a field's address, no reference is made.
         unsafe { &raw mut (*self.extra.get()).locals }
+    }
+
+    /// Takes the context that a fresh goroutine has from its spawner, if it has one and it was not taken. Holder only.
+    #[inline]
+    pub(crate) fn take_inherited(&self) -> Option<Arc<Node>> {
+        if !self.has_ambient.get() {
+            return None;
+        }
+        match self.ambient.get() {
+            Ambient::Inherited(node) => {
+                self.has_ambient.set(false);
+                // SAFETY: made by `Arc::into_raw`, which `has_ambient` said, and it does so no more.
+                Some(unsafe { Arc::from_raw(node) })
+            }
+            Ambient::Frame(_) => None,
+        }
     }
 
     /// Frees name and locals, with the block.

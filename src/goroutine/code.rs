@@ -201,6 +201,7 @@ pub(crate) unsafe fn end_uncalled(g: &Goroutine, no_stack: Option<StackError>) {
     // SAFETY: the closure is in storage.
     unsafe { (g.vtable.get().drop_closure)(g) };
     drain_locals(g);
+    drop(g.take_inherited());
     match no_stack {
         None => g.outcome.set(EndKind::Cancelled),
         Some(error) => {

@@ -17,7 +17,7 @@
 //!
 //! # Imports
 //!
-//! `atomic`, `limits`, `park`, `urgo-sys`.
+//! `atomic`, `limits`, `park`, `ambient`, `urgo-sys`.
 
 #[cfg(not(urgo_loom))]
 mod block;
@@ -33,7 +33,7 @@ mod stack;
 
 #[cfg(not(urgo_loom))]
 mod exports {
-    pub(crate) use super::block::{Extra, Goroutine, Home, Status, Waiting};
+    pub(crate) use super::block::{Ambient, Extra, Goroutine, Home, Status, Waiting};
     pub(crate) use super::code::{
         CancelUnwind, End, ExitUnwind, Payload, discard, end_uncalled, fill, take_result,
     };

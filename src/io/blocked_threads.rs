@@ -9,6 +9,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use urgo_sys::event_fd::EventFd;
 
+use crate::ambient::Node;
+
+use crate::io::NEVER;
 use crate::io::readiness::{interest, poll};
 
 thread_local! {
@@ -24,6 +27,58 @@ fn own_waker() -> io::Result<Arc<EventFd>> {
         let made = Arc::new(EventFd::new(true)?);
         Ok(Arc::clone(own.get_or_init(|| made)))
     })
+}
+
+/// As [`BlockedThreads::wait`], for a descriptor that nobody else can close.
+pub(super) fn wait_alone(
+    fd: RawFd,
+    events: i16,
+    deadline: u64,
+    context: Option<&Node>,
+) -> io::Result<()> {
+    match context {
+        Some(_) => poll_heeding(fd, events, deadline, context, &own_waker()?),
+        None => poll(&mut [interest(fd, events)], deadline),
+    }
+}
+
+/// Waits for `fd`, the waker, the deadline or the end of `context`.
+fn poll_heeding(
+    fd: RawFd,
+    events: i16,
+    deadline: u64,
+    context: Option<&Node>,
+    waker: &Arc<EventFd>,
+) -> io::Result<()> {
+    let hook = match context {
+        None => None,
+        Some(node) => {
+            let waker = Arc::clone(waker);
+            // A counter can only be saturated, and then the thread wakes as well.
+            let hook = node.add_hook(move || drop(waker.notify()));
+            let Some(hook) = hook else { return Ok(()) };
+            Some((node, hook))
+        }
+    };
+    let until = context.map_or(deadline, |node| deadline.min(node.deadline()));
+    let polled = poll(
+        &mut [
+            interest(fd, events),
+            interest(waker.as_raw_fd(), libc::POLLIN),
+        ],
+        until,
+    );
+    if let Some((node, hook)) = hook
+        && !node.remove_hook(&hook)
+    {
+        // The notification has come or is about to; the next wait must not see it.
+        poll(&mut [interest(waker.as_raw_fd(), libc::POLLIN)], NEVER)?;
+        let _ = waker.drain()?;
+    }
+    match polled {
+        Err(error) if error.kind() == io::ErrorKind::TimedOut && until != deadline => Ok(()),
+        polled => polled,
+    }
 }
 
 /// Wakers of the threads that wait, and whether `wake_all` was called. The lock is held for a few instructions and one
@@ -44,8 +99,15 @@ impl BlockedThreads {
         self.list.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Blocks the calling plain thread until `fd` is ready for `events`, the deadline, or [`wake_all`](Self::wake_all).
-    pub(super) fn wait(&self, fd: RawFd, events: i16, deadline: u64) -> io::Result<()> {
+    /// Blocks the calling plain thread until `fd` is ready for `events`, the deadline, [`wake_all`](Self::wake_all), or until `context`
+    /// is over, which is no error of this call.
+    pub(super) fn wait(
+        &self,
+        fd: RawFd,
+        events: i16,
+        deadline: u64,
+        context: Option<&Node>,
+    ) -> io::Result<()> {
         let waker = own_waker()?;
         {
             let mut list = self.lock();
@@ -54,13 +116,7 @@ impl BlockedThreads {
             }
             list.wakers.push(Arc::clone(&waker));
         }
-        let polled = poll(
-            &mut [
-                interest(fd, events),
-                interest(waker.as_raw_fd(), libc::POLLIN),
-            ],
-            deadline,
-        );
+        let polled = poll_heeding(fd, events, deadline, context, &waker);
         let is_closed = {
             let mut list = self.lock();
             list.wakers.retain(|other| !Arc::ptr_eq(other, &waker));

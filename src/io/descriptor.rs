@@ -108,8 +108,12 @@ impl Descriptor {
         wish: Wish,
         mut attempt: impl FnMut(RawFd) -> io::Result<T>,
     ) -> io::Result<T> {
+        let context = sched::ambient::ambient();
         loop {
             self.check_open()?;
+            if let Some(error) = context.as_deref().and_then(sched::ambient::ended) {
+                return Err(error.into());
+            }
             let error = match attempt(self.fd.as_raw_fd()) {
                 Ok(answer) => return Ok(answer),
                 Err(error) => error,
@@ -118,7 +122,12 @@ impl Descriptor {
                 io::ErrorKind::Interrupted => {}
                 io::ErrorKind::WouldBlock if !wish.is_nonblocking => {
                     self.blocked_threads
-                        .wait(self.fd.as_raw_fd(), wish.events, wish.deadline)
+                        .wait(
+                            self.fd.as_raw_fd(),
+                            wish.events,
+                            wish.deadline,
+                            context.as_deref(),
+                        )
                         .map_err(|error| self.explain(error))?;
                 }
                 _ => return Err(self.explain(error)),

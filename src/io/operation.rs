@@ -12,7 +12,7 @@ use std::os::fd::RawFd;
 
 use io_uring::{opcode, squeue, types};
 
-use crate::io::readiness;
+use crate::io::blocked_threads;
 use crate::park::WaitReason;
 use crate::sched::{self, Performed};
 
@@ -70,6 +70,7 @@ pub(crate) unsafe fn perform(
         let performed = unsafe { sched::perform(entry(), fd, wish.reason, wish.deadline) };
         let errno = match performed {
             Performed::NotAGoroutine => return None,
+            Performed::ContextEnded(error) => return Some(Err(error.into())),
             Performed::Cancelled => return Some(Err(io::Error::other(BeingCancelled))),
             Performed::TimedOut => return Some(Err(io::ErrorKind::TimedOut.into())),
             Performed::Done { res } if res >= 0 => return Some(Ok(Completion { result: res })),
@@ -119,7 +120,19 @@ fn poll(fd: RawFd, wish: Wish, is_wanted: &dyn Fn() -> bool) -> Option<io::Resul
 pub(crate) fn wait_ready(fd: RawFd, wish: Wish) -> io::Result<()> {
     match poll(fd, wish, &|| true) {
         Some(polled) => polled,
-        None => readiness::wait_ready(fd, wish.events, wish.deadline),
+        None => {
+            let context = sched::ambient::ambient();
+            let context = context.as_deref();
+            let ended = || context.and_then(sched::ambient::ended);
+            if let Some(error) = ended() {
+                return Err(error.into());
+            }
+            blocked_threads::wait_alone(fd, wish.events, wish.deadline, context)?;
+            match ended() {
+                Some(error) => Err(error.into()),
+                None => Ok(()),
+            }
+        }
     }
 }
 

@@ -22,15 +22,10 @@ pub(super) fn interest(fd: RawFd, events: i16) -> libc::pollfd {
     }
 }
 
-/// Blocks the calling thread until `fd` is ready for `events` (or in error, or hung up).
+/// Blocks the calling thread until one of `interests` is ready.
 ///
 /// # Errors
 /// `TimedOut` at the deadline; errors of `ppoll(2)` other than `EINTR`, which is repeated.
-pub(super) fn wait_ready(fd: RawFd, events: i16, deadline: u64) -> io::Result<()> {
-    poll(&mut [interest(fd, events)], deadline)
-}
-
-/// Blocks the calling thread until one of `interests` is ready. Errors as [`wait_ready`].
 pub(super) fn poll(interests: &mut [libc::pollfd], deadline: u64) -> io::Result<()> {
     loop {
         let remaining = match deadline {

@@ -6,9 +6,26 @@
 
 #![allow(unsafe_code)]
 
+use super::ambient;
 use super::worker::worker;
 use crate::goroutine::{Goroutine, end_uncalled};
 use std::process::abort;
+
+/// Runs a goroutine's closure, under the context that its spawner had.
+///
+/// # Safety
+///
+/// On the goroutine's own stack, once, with the closure still in the block.
+#[inline]
+unsafe fn run(g: &Goroutine) {
+    let run = g.vtable().run;
+    match g.take_inherited() {
+        // SAFETY: by this function's contract.
+        None => unsafe { run(g) },
+        // SAFETY: by this function's contract.
+        Some(node) => ambient::enter(node, || unsafe { run(g) }),
+    }
+}
 
 /// Where every goroutine begins, on its own stack. A panic cannot get here: `VTable::run` catches it.
 ///
@@ -22,7 +39,7 @@ pub(super) unsafe extern "C" fn entry(block: *mut ()) -> ! {
             if g.cancelled.get() {
                 end_uncalled(g, None);
             } else {
-                (g.vtable().run)(g);
+                run(g);
             }
         }
         let Some(worker) = worker() else { abort() };

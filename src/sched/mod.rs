@@ -29,8 +29,10 @@
 //!
 //! # Imports
 //!
-//! `atomic`, `limits`, `seam`, `park`, `goroutine`, `timer`, `urgo-arch`, `urgo-sys`, `urgo-uring`, `crossbeam-deque`.
+//! `atomic`, `limits`, `seam`, `park`, `ambient`, `goroutine`, `timer`, `urgo-arch`, `urgo-sys`, `urgo-uring`, `crossbeam-deque`.
 
+#[cfg(not(urgo_loom))]
+pub(crate) mod ambient;
 mod epoch;
 pub(crate) mod idle;
 pub(crate) mod inbox;
@@ -84,7 +86,7 @@ mod exports {
     pub(crate) use super::start::{Plan as StartPlan, StartError, start};
     pub(crate) use super::turn::{give_turn, spend_turn};
     pub(crate) use super::wait::{
-        Here, NEVER, choose, has_others_ready, here, new_parked_waiter, new_waiter, now_ns,
+        FAR, Here, NEVER, choose, has_others_ready, here, new_parked_waiter, new_waiter, now_ns,
         on_goroutine, settle, thread_token, uncancellable, unwind_if_cancelled, wait, wait_parked,
         wait_uncancellable, yield_now,
     };

@@ -8,6 +8,7 @@
 //!    each, a listener would fall behind as soon as its connections keep the worker busy.
 //! 2. With a deadline, a timer on this stack cancels the operation when it passes. Cancelling only asks: the goroutine
 //!    goes on waiting for the operation's own last record.
+//!    A context (see `ambient`) may have an earlier deadline, and may be cancelled: then its worker does the same.
 //! 3. The result wins: only an operation that the kernel reports as cancelled counts as timed out.
 //!
 //! The goroutine cannot leave before that record, by return, cancellation or unwinding, so borrowed buffers are sound.
@@ -19,8 +20,10 @@
 
 #![allow(unsafe_code)]
 
+use super::ambient::node_of;
 use super::wait::{NEVER, is_cancellable, new_waiter, unwind_if_cancelled};
 use super::worker::{Worker, current, worker};
+use crate::ambient::{ContextError, Node};
 use crate::goroutine::{Goroutine, Waiting};
 use crate::park::{WaitReason, Wake};
 use crate::seam::Token;
@@ -44,6 +47,9 @@ pub(crate) enum Performed {
     },
     /// The deadline passed and the kernel has cancelled the operation without an effect.
     TimedOut,
+    /// The goroutine's context is over. If that was so at the start nothing was done; otherwise the kernel has cancelled the operation
+    /// without an effect.
+    ContextEnded(ContextError),
     /// The goroutine is being cancelled, and this call, in a `Drop` of its unwinding, would have had to wait. It has had no
     /// effect.
     Cancelled,
@@ -73,12 +79,24 @@ pub(crate) unsafe fn perform(
     if g.cancelled.get() {
         unwind_if_cancelled();
     }
+    let context = node_of(g);
+    if let Some(error) = context.and_then(|node| ended_before(worker, node)) {
+        return Performed::ContextEnded(error);
+    }
+    let until = context.map_or(deadline, |node| deadline.min(node.deadline()));
     // SAFETY: by this function's contract; `run` returns only after the last completion.
-    let outcome = unsafe { run(worker, g, entry, fd, reason, deadline) };
+    let outcome = unsafe { run(worker, g, entry, fd, reason, until) };
     // The kernel reports a cancelled call as such, or as interrupted.
     if outcome.cancel_marked && (outcome.res == -libc::ECANCELED || outcome.res == -libc::EINTR) {
         unwind_if_cancelled();
-        if deadline != NEVER && worker.shared.clock.now_ns() >= deadline {
+        let is_past = |at| at != NEVER && worker.shared.clock.now_ns() >= at;
+        if let Some(error) = context.and_then(Node::ended) {
+            return Performed::ContextEnded(error);
+        }
+        if until != deadline && is_past(until) {
+            return Performed::ContextEnded(ContextError::DeadlineExceeded);
+        }
+        if is_past(deadline) {
             return Performed::TimedOut;
         }
         if g.cancelled.get() {
@@ -86,6 +104,15 @@ pub(crate) unsafe fn perform(
         }
     }
     Performed::Done { res: outcome.res }
+}
+
+/// Whether a call under `node` begins too late. By the clock as the worker saw it last: a look of its own would cost as much as the
+/// rest of the call, and the deadline's timer ends what this lets through.
+#[inline]
+fn ended_before(worker: &Worker, node: &Node) -> Option<ContextError> {
+    let is_past = || node.deadline() <= worker.seen_ns.get();
+    node.ended()
+        .or_else(|| is_past().then_some(ContextError::DeadlineExceeded))
 }
 
 /// # Safety

@@ -4,11 +4,12 @@ use super::idle::SleepWord;
 use super::inbox::{Inbox, Linked};
 use super::task::Task;
 use super::watch::Running;
+use crate::ambient::Node;
 use crate::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 use crate::goroutine::{Goroutine, Home};
 use crossbeam_deque::Stealer;
 use std::os::fd::RawFd;
-use std::sync::{Mutex, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 use urgo_sys::event_fd::EventFd;
 
 impl Linked for Goroutine {
@@ -18,10 +19,12 @@ impl Linked for Goroutine {
 }
 
 /// What others ask of a worker besides running goroutines. Rare, so behind a lock.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Command {
     /// Cancel the operations in flight on this descriptor number.
     CancelFd(RawFd),
+    /// This context was cancelled.
+    ContextEnded(Arc<Node>),
 }
 
 /// What a worker has counted. Written by the worker alone (plain load and store), read by anyone.

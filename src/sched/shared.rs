@@ -25,6 +25,8 @@ pub(crate) struct Shared {
     /// Goroutines that foreign threads have spawned.
     pub(crate) foreign_spawned: AtomicU64,
     ids: AtomicU64,
+    /// From 1; no two runtimes of the process have the same.
+    pub(crate) number: u64,
     /// Control blocks of goroutines that foreign threads spawn; `None` once the runtime has ended.
     pub(crate) foreign: Mutex<Option<Slab>>,
     /// One per slab, for whoever walks all goroutines.
@@ -40,6 +42,8 @@ pub(crate) struct Shared {
 
 /// Every runtime of the process, for requests that concern all of them.
 static RUNTIMES: Mutex<Vec<Weak<Shared>>> = Mutex::new(Vec::new());
+/// The number of the last one that was made.
+static NUMBERS: AtomicU64 = AtomicU64::new(0);
 
 impl Shared {
     pub(crate) fn new(
@@ -58,6 +62,7 @@ impl Shared {
             stop: Stop::new(workers),
             foreign_spawned: AtomicU64::new(0),
             ids: AtomicU64::new(0),
+            number: NUMBERS.fetch_add(1, Ordering::Relaxed) + 1,
             observers: Mutex::new(vec![foreign.observer()]),
             foreign: Mutex::new(Some(foreign)),
             stack_bytes,
@@ -163,6 +168,14 @@ impl Drop for Shared {
             slab.retire();
         }
     }
+}
+
+/// The runtime with this number, while it is there.
+pub(crate) fn runtime(number: u64) -> Option<Arc<Shared>> {
+    let all = RUNTIMES.lock().unwrap_or_else(|e| e.into_inner());
+    all.iter()
+        .filter_map(Weak::upgrade)
+        .find(|shared| shared.number == number)
 }
 
 /// Any thread. Asks every worker of every runtime to cancel the operations in flight on descriptor number `fd`.

@@ -14,11 +14,12 @@
 
 #![allow(unsafe_code)]
 
+use super::ambient::inherit;
 use super::remote::Remote;
 use super::shared::Shared;
 use super::task::Task;
 use super::wait::settle;
-use super::worker::{Worker, bump, worker};
+use super::worker::{Worker, bump, current, worker};
 use crate::atomic::Ordering;
 use crate::goroutine::join_word::Completed;
 use crate::goroutine::{Extra, Goroutine, Slab, Status, Waiting, end_uncalled, fill, free_remote};
@@ -59,8 +60,13 @@ pub(crate) struct NoBlock;
 ///
 /// As [`fill`]: what the closure borrows outlives the goroutine. The block is just allocated.
 #[inline]
-unsafe fn create<F, T>(block: NonNull<Goroutine>, id: u64, plan: &mut Plan, closure: F)
-where
+unsafe fn create<F, T>(
+    block: NonNull<Goroutine>,
+    id: u64,
+    spawner: Option<&Goroutine>,
+    plan: &mut Plan,
+    closure: F,
+) where
     F: FnOnce() -> T,
 {
     // SAFETY: just allocated, so initialised and ours.
@@ -74,6 +80,7 @@ where
     g.uncancellable.set(0);
     g.pinned.set(false);
     g.waiting.set(Waiting::No);
+    inherit(g, spawner);
     if let Some(extra) = plan.extra.take() {
         g.extra.set(Box::into_raw(extra));
     }
@@ -101,7 +108,7 @@ impl Worker {
         let (id, end) = if id < end { (id, end) } else { self.more_ids() };
         let block = self.with_slab(Slab::allocate).ok_or(NoBlock)?;
         // SAFETY: just allocated; the rest by this function's contract.
-        unsafe { create(block, id, &mut plan, closure) };
+        unsafe { create(block, id, self.current_ref(), &mut plan, closure) };
         self.ids.set((id + 1, end));
         bump(&self.remote.counts.spawned, 1);
         if self.shared.stop.is_stopping() {
@@ -280,7 +287,7 @@ impl Shared {
             block
         };
         // SAFETY: just allocated; the rest by this function's contract.
-        unsafe { create(block, self.take_id(), &mut plan, closure) };
+        unsafe { create(block, self.take_id(), current(), &mut plan, closure) };
         let remote = match placement {
             Placement::Worker(index) => Some(&self.remotes[index]),
             Placement::Spread => self.remotes.iter().min_by_key(|remote| remote.load()),
@@ -319,7 +326,7 @@ impl Shared {
         };
         let never = || -> T { unreachable!("a refused goroutine does not run") };
         // SAFETY: just allocated; the closure borrows nothing.
-        unsafe { create(block, self.take_id(), &mut plan, never) };
+        unsafe { create(block, self.take_id(), None, &mut plan, never) };
         // SAFETY: ours until it is returned.
         let g = unsafe { block.as_ref() };
         // SAFETY: the closure is in the block.

@@ -6,6 +6,7 @@
 
 #![allow(unsafe_code)]
 
+use super::ambient;
 use super::remote::Remote;
 use super::worker::{Worker, current, worker};
 use crate::atomic::Ordering;
@@ -19,6 +20,8 @@ use std::sync::Arc;
 
 /// No deadline.
 pub(crate) const NEVER: u64 = u64::MAX;
+/// A deadline that does not come either, of a wait that may end as if one had passed.
+pub(crate) const FAR: u64 = u64::MAX - 1;
 
 /// Nanoseconds of the runtime's (or, on a plain thread, the system's) monotonic clock.
 #[inline]
@@ -221,7 +224,7 @@ fn wait_parked_goroutine(
     if cancellable && g.cancelled.get() && waiter.finish(Outcome::Cancelled).is_some() {
         return Outcome::Cancelled;
     }
-    if deadline == NEVER {
+    if deadline >= FAR {
         leave_parked(worker, g, waiter, reason, cancellable);
     } else {
         let timer = TimerNode::new(Action::FinishWaiter(NonNull::from(waiter).cast()));
@@ -259,7 +262,7 @@ fn wait_goroutine(waiter: &Waiter, reason: WaitReason, deadline: u64) -> Outcome
             return Outcome::Cancelled;
         }
     }
-    if deadline == NEVER {
+    if deadline >= FAR {
         park(worker, g, waiter, reason, cancellable);
     } else {
         let timer = TimerNode::new(Action::FinishWaiter(NonNull::from(waiter).cast()));
@@ -295,9 +298,26 @@ fn wait_thread(waiter: &Waiter, deadline: u64) -> Outcome {
     waiter.outcome().expect("the wait is over")
 }
 
-/// On a thread, with a parked waiter: until the wake is settled, or the deadline passes first.
+/// On a thread, with a parked waiter: until the wake is settled, or the deadline passes first, or the context that the thread heeds is
+/// cancelled.
 fn signalled(waiter: &Waiter, deadline: u64) -> Outcome {
-    let mut until = (deadline != NEVER).then_some(deadline);
+    let Some(node) = ambient::heeded_by_thread() else {
+        return signalled_by(waiter, deadline);
+    };
+    // SAFETY: taken away before this returns, and nothing in between unwinds.
+    match unsafe { node.add_waiter(waiter) } {
+        Some(id) => {
+            let outcome = signalled_by(waiter, deadline);
+            node.remove_waiter(&id);
+            outcome
+        }
+        None if waiter.finish(Outcome::TimedOut).is_some() => Outcome::TimedOut,
+        None => signalled_by(waiter, NEVER),
+    }
+}
+
+fn signalled_by(waiter: &Waiter, deadline: u64) -> Outcome {
+    let mut until = (deadline < FAR).then_some(deadline);
     // Pairs with the release store in `settle`.
     while waiter.signal.load(Ordering::Acquire) == 0 {
         let outcome = urgo_sys::futex::wait(&waiter.signal, 0, until);

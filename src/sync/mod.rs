@@ -48,6 +48,8 @@ mod permits;
 mod rw_lock;
 #[cfg(not(urgo_loom))]
 mod semaphore;
+#[cfg(not(urgo_loom))]
+mod until;
 mod wait_group;
 
 #[cfg(not(urgo_loom))]
@@ -68,5 +70,7 @@ pub use rw_lock::{
 pub use semaphore::{
     AcquireError, OwnedSemaphorePermit, Semaphore, SemaphorePermit, TryAcquireError,
 };
+#[cfg(not(urgo_loom))]
+pub(crate) use until::{lock_until, read_until, write_until};
 #[cfg(not(urgo_loom))]
 pub use wait_group::{OwnedWaitGroupGuard, WaitGroup, WaitGroupGuard};

@@ -150,6 +150,11 @@ impl RawMutex {
         self.word.address()
     }
 
+    /// Takes the mutex unless the deadline passes first. Unwinds if the goroutine is cancelled.
+    pub(super) fn lock_until(&self, deadline: u64) -> bool {
+        self.word.try_lock() || self.lock_slow(deadline)
+    }
+
     /// Unwinds if the goroutine is cancelled.
     #[cold]
     fn lock_slow(&self, deadline: u64) -> bool {
@@ -239,7 +244,7 @@ unsafe impl lock_api::RawMutexTimed for RawMutex {
     }
 
     fn try_lock_until(&self, timeout: Instant) -> bool {
-        self.word.try_lock() || self.lock_slow(timeout.deadline_ns())
+        self.lock_until(timeout.deadline_ns())
     }
 }
 

@@ -109,6 +109,14 @@ pub type ArcRwLockWriteGuard<T> = lock_api::ArcRwLockWriteGuard<RawRwLock, T>;
 pub type ArcRwLockUpgradableReadGuard<T> = lock_api::ArcRwLockUpgradableReadGuard<RawRwLock, T>;
 
 impl RawRwLock {
+    pub(super) fn read_until(&self, deadline: u64) -> bool {
+        self.read(Rank::Last, deadline)
+    }
+
+    pub(super) fn write_until(&self, deadline: u64) -> bool {
+        self.write(deadline)
+    }
+
     #[inline]
     fn take(&self, n: usize, rank: Rank, reason: WaitReason, deadline: u64) -> bool {
         self.permits.try_take_as(n, rank).is_ok()

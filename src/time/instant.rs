@@ -73,6 +73,10 @@ impl Instant {
             .map(|ns| Instant { ns })
     }
 
+    pub(crate) fn from_ns(ns: u64) -> Instant {
+        Instant { ns }
+    }
+
     pub(crate) fn as_ns(self) -> u64 {
         self.ns
     }

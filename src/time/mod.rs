@@ -1,6 +1,6 @@
 //! # Purpose
 //!
-//! Time as goroutines see it: instants of the runtime's monotonic clock, and sleeping until one of them.
+//! Time as goroutines see it: instants of the runtime's monotonic clock, sleeping until one of them, and limits on waiting.
 //!
 //! # Imports
 //!
@@ -10,6 +10,8 @@ mod deadline;
 mod instant;
 #[cfg(not(urgo_loom))]
 mod sleep;
+#[cfg(not(urgo_loom))]
+mod timeout;
 
 pub use deadline::Deadline;
 pub(crate) use deadline::DeadlineNs;
@@ -18,3 +20,5 @@ pub(crate) use instant::duration_ns;
 #[cfg(not(urgo_loom))]
 pub use sleep::{sleep, sleep_until};
 pub use std::time::Duration;
+#[cfg(not(urgo_loom))]
+pub use timeout::timeout;

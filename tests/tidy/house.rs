@@ -37,29 +37,33 @@ pub(crate) const HOUSE: &[Room] = &[
     room("seam",      &["atomic", "limits", "fatal"],          &["io_uring", "libc", "urgo_sys", "urgo_uring"]),
     // Parking.
     room("park",      &["atomic", "limits", "fatal", "seam"],  &["crossbeam_utils", "libc", "loom", "urgo_sys"]),
+    // The tree of contexts.
+    room("ambient",   &["atomic", "park"],                     &[]),
     // The goroutine itself: control block, stack, registry.
-    room("goroutine", &["atomic", "limits", "fatal", "seam", "park"],
+    room("goroutine", &["atomic", "limits", "fatal", "seam", "park", "ambient"],
                                                                &["crossbeam_utils", "libc", "urgo_arch", "urgo_sys"]),
     // Event sources.
     room("timer",     &["atomic", "limits", "fatal"],          &[]),
     // Scheduler.
-    room("sched",     &["atomic", "limits", "fatal", "seam", "park", "goroutine", "timer"],
+    room("sched",     &["atomic", "limits", "fatal", "seam", "park", "ambient", "goroutine", "timer"],
                       &["crossbeam_deque", "crossbeam_utils", "io_uring", "libc", "loom", "tracing", "urgo_arch", "urgo_sys", "urgo_uring"]),
     // What users call.
     room("blocking",  &["atomic", "limits", "fatal", "seam", "park", "goroutine", "timer", "sched"],
                       &["crossbeam_utils", "libc", "tracing", "urgo_sys"]),
     room("go",        &["atomic", "limits", "fatal", "seam", "park", "goroutine", "timer", "sched"],
                       &["tracing"]),
-    room("time",      &["atomic", "limits", "fatal", "seam", "park", "goroutine", "timer", "sched", "go"],
+    room("time",      &["atomic", "limits", "fatal", "seam", "park", "ambient", "goroutine", "timer", "sched", "go"],
                       &["urgo_sys"]),
     room("sync",      &["atomic", "limits", "fatal", "seam", "park", "goroutine", "timer", "sched", "time"],
                       &["crossbeam_utils", "lock_api"]),
     room("chan",      &["atomic", "limits", "fatal", "seam", "park", "goroutine", "timer", "sched", "time", "sync"],
                       &["crossbeam_utils", "urgo_sys"]),
-    room("io",        &["atomic", "limits", "fatal", "seam", "park", "goroutine", "timer", "sched", "time"],
+    room("io",        &["atomic", "limits", "fatal", "seam", "park", "ambient", "goroutine", "timer", "sched", "time"],
                       &["io_uring", "libc", "urgo_sys", "urgo_uring"]),
     room("net",       &["atomic", "limits", "fatal", "seam", "park", "goroutine", "timer", "sched", "time", "io", "blocking"],
                       &["io_uring", "libc", "socket2", "urgo_sys", "urgo_uring"]),
+    room("context",   &["atomic", "limits", "fatal", "seam", "park", "ambient", "goroutine", "timer", "sched", "go", "time", "sync", "chan"],
+                      &[]),
     // Above the API.
     room("debug",     &["atomic", "limits", "fatal", "seam", "park", "goroutine", "timer", "sched", "blocking", "time", "go", "sync", "chan", "io", "net"],
                       &["libc", "tracing", "urgo_arch", "urgo_sys", "urgo_uring"]),

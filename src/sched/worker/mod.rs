@@ -20,8 +20,8 @@ mod upkeep;
 
 pub(crate) use upkeep::bump;
 
+use super::ambient::Frames;
 use super::fresh::Fresh;
-use super::operation::Operation;
 use super::presence;
 use super::remote::Remote;
 use super::run_queue::RunQueue;
@@ -104,6 +104,8 @@ pub(crate) struct Worker {
     /// The last sleep was short and ended by another worker: goroutines talk across workers, so the next search is longer.
     is_talking: Cell<bool>,
     trim_at: Cell<u64>,
+    /// The clock as timers saw it last: what is past by it is past.
+    pub(crate) seen_ns: Cell<u64>,
     pub(crate) ids: Cell<(u64, u64)>,
     /// `Stop::epoch` as of this worker's last stop turn.
     pub(crate) stop_epoch: Cell<u32>,
@@ -116,6 +118,8 @@ pub(crate) struct Worker {
     came_early: Cell<bool>,
     driver: UnsafeCell<Driver>,
     timers: UnsafeCell<Timers>,
+    /// What its goroutines run under.
+    frames: UnsafeCell<Frames>,
     /// Fresh goroutines that must start here.
     placed: UnsafeCell<VecDeque<Task>>,
     stacks: UnsafeCell<StackPool>,
@@ -164,6 +168,7 @@ impl Worker {
             talk_spin: clock.ticks_of_us(TALK_SPIN_US),
             is_talking: Cell::new(false),
             trim_at: Cell::new(u64::MAX),
+            seen_ns: Cell::new(0),
             ids: Cell::new((0, 0)),
             stop_epoch: Cell::new(0),
             submission_waiters: WaitQueue::new(),
@@ -171,6 +176,7 @@ impl Worker {
             came_early: Cell::new(false),
             driver: UnsafeCell::new(driver),
             timers: UnsafeCell::new(Timers::default()),
+            frames: UnsafeCell::default(),
             placed: UnsafeCell::default(),
             stacks: UnsafeCell::new(StackPool::new(shared.stack_bytes)),
             slab: UnsafeCell::new(slab),
@@ -203,6 +209,12 @@ impl Worker {
     }
 
     #[inline]
+    pub(crate) fn with_frames<R>(&self, f: impl FnOnce(&mut Frames) -> R) -> R {
+        // SAFETY: as in `with_driver`.
+        f(unsafe { &mut *self.frames.get() })
+    }
+
+    #[inline]
     pub(crate) fn with_placed<R>(&self, f: impl FnOnce(&mut VecDeque<Task>) -> R) -> R {
         // SAFETY: as in `with_driver`.
         f(unsafe { &mut *self.placed.get() })
@@ -224,6 +236,13 @@ impl Worker {
     pub(crate) fn with_choice<R>(&self, f: impl FnOnce(&mut Choice) -> R) -> R {
         // SAFETY: as in `with_driver`.
         f(unsafe { &mut *self.choice.get() })
+    }
+
+    /// The running goroutine. On its own stack.
+    #[inline]
+    pub(crate) fn current_ref(&self) -> Option<&Goroutine> {
+        // SAFETY: the current goroutine's block lives at least until the goroutine has ended.
+        self.current.get().map(|g| unsafe { g.as_ref() })
     }
 
     /// This worker's thread. Makes a suspended goroutine of this worker ready.
@@ -262,11 +281,7 @@ impl Worker {
                     self.run_queue.push(NonNull::from(g));
                 }
             }
-            Waiting::Operation(operation) => {
-                // SAFETY: as above; it is an `Operation`, set by `operation::perform`.
-                let token = unsafe { operation.cast::<Operation>().as_ref() }.token;
-                self.with_driver(|driver| driver.cancel(token));
-            }
+            Waiting::Operation(operation) => self.cancel_operation(operation),
         }
     }
 

@@ -75,6 +75,7 @@ impl Worker {
                 Command::CancelFd(fd) => {
                     self.with_driver(|driver| driver.cancel_matching_fd(fd));
                 }
+                Command::ContextEnded(node) => self.context_ended(&node),
             }
         }
         self.reap();
@@ -138,6 +139,7 @@ impl Worker {
             return;
         }
         let now = self.shared.clock.now_ns();
+        self.seen_ns.set(now);
         // Not all at once: what firing has brought into the cache is still there when those that it readied run.
         for _ in 0..TIMERS_AT_ONCE {
             let Some(action) = self.with_timers(|timers| timers.pop_due(now)) else {
@@ -152,13 +154,18 @@ impl Worker {
                     }
                 }
                 Action::CancelOperation(operation) => {
-                    // SAFETY: as above, for the operation.
-                    let token = unsafe { operation.cast::<Operation>().as_ref() }.token;
-                    self.with_driver(|driver| driver.cancel(token));
-                    self.note_submission();
+                    self.cancel_operation(operation);
                 }
             }
         }
+    }
+
+    /// Asks the kernel to end an operation of a goroutine that is suspended in it.
+    pub(crate) fn cancel_operation(&self, operation: NonNull<()>) {
+        // SAFETY: an `Operation` on the stack of a goroutine that is suspended in it.
+        let token = unsafe { operation.cast::<Operation>().as_ref() }.token;
+        self.with_driver(|driver| driver.cancel(token));
+        self.note_submission();
     }
 
     /// Whether the ring says that something has come. Reads one word that the kernel seldom writes.
