@@ -7,10 +7,18 @@ use std::time::Duration;
 use urgo::chan::bounded;
 use urgo::context::{Context, ContextError, RecvError};
 
-/// A reader whose every call has a deadline that races the bytes sees each byte once, in order.
+/// Reads of the first test: `URGO_TEST_READS`, or as many as take a few seconds.
+fn reads() -> usize {
+    match std::env::var("URGO_TEST_READS") {
+        Ok(text) => text.parse().expect("URGO_TEST_READS is a number"),
+        Err(_) => 40_000,
+    }
+}
+
+/// Scenario 3: a reader whose every call has a deadline that races the bytes sees each byte once, in order.
 #[test]
 fn a_reader_whose_deadlines_race_the_bytes_sees_each_byte_once() {
-    const READS: usize = 60_000;
+    let reads = reads();
     let seed = seed();
     runtime(2).run(move || {
         let (mut client, mut server) = pair();
@@ -35,7 +43,7 @@ fn a_reader_whose_deadlines_race_the_bytes_sees_each_byte_once() {
         let mut random = Random::new(seed ^ 1);
         let (mut next, mut late) = (0u8, 0);
         let mut buffer = [0; 256];
-        for _ in 0..READS {
+        for _ in 0..reads {
             let timeout = Duration::from_micros(random.below(200));
             let context = Context::background().with_timeout(timeout);
             match context.enter(|| client.read(&mut buffer)) {
@@ -52,7 +60,7 @@ fn a_reader_whose_deadlines_race_the_bytes_sees_each_byte_once() {
                 }
             }
         }
-        println!("{late} of {READS} reads were late");
+        println!("{late} of {reads} reads were late");
         drop(client);
         writer.join().unwrap();
     });

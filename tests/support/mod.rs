@@ -170,6 +170,16 @@ pub(crate) fn run_in_child(
     environment: &[(&str, &str)],
     body: impl FnOnce(),
 ) -> Option<Output> {
+    run_in_child_within(PATIENCE, name, environment, body)
+}
+
+/// As [`run_in_child`], for a child that takes its time.
+pub(crate) fn run_in_child_within(
+    patience: Duration,
+    name: &str,
+    environment: &[(&str, &str)],
+    body: impl FnOnce(),
+) -> Option<Output> {
     if std::env::var(MARK).is_ok_and(|mark| mark == name) {
         body();
         return None;
@@ -190,7 +200,7 @@ pub(crate) fn run_in_child(
         let (over, changed) = &*watched;
         let guard = over.lock().unwrap();
         let (over, _) = changed
-            .wait_timeout_while(guard, PATIENCE, |over| !*over)
+            .wait_timeout_while(guard, patience, |over| !*over)
             .unwrap();
         if !*over {
             eprintln!("the child process hangs and is killed");

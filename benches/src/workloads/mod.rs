@@ -7,6 +7,7 @@
 //! `catalogue`, `cell`, `hosts`, `machine`, `net`.
 
 mod connect;
+mod context;
 mod echo;
 mod fan;
 mod fib;
@@ -44,6 +45,7 @@ pub(crate) const ALL: &[Workload] = &[
     ring_nop::WORKLOAD,
     sleep::WORKLOAD,
     timers::WORKLOAD,
+    context::WORKLOAD,
     parked::WORKLOAD,
     scale::WORKLOAD,
     ping_pong::WORKLOAD,
