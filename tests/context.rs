@@ -8,6 +8,8 @@ mod channels;
 mod many;
 #[path = "context/racing.rs"]
 mod racing;
+#[path = "context/regressions.rs"]
+mod regressions;
 #[path = "context/scope_of.rs"]
 mod scope_of;
 mod support;

@@ -22,7 +22,7 @@
 //!
 //! | tag | store side | load side | publishes |
 //! |---|---|---|---|
-//! | AM1 | `cancel` marks the node, release | `ended`, acquire | what the canceller did before; the cause |
+//! | AM1 | `end` marks the node, release | `ended`, acquire | what the canceller did before; the cause |
 //! | AM2 | `enter`: home added, fence, state read | `cancel`: state written, fence, homes read | either the home is told, or it sees the mark |
 //!
 //! # Imports

@@ -82,11 +82,6 @@ impl Effects {
 }
 
 impl Node {
-    /// A context that is never over, unless it is cancelled itself.
-    pub(crate) fn root() -> Arc<Node> {
-        Arc::new(Node::with(None, 0, u64::MAX, None))
-    }
-
     fn with(
         parent: Option<Arc<Node>>,
         number: u64,
@@ -149,25 +144,36 @@ impl Node {
     /// Why the node is over, as far as that does not depend on the clock.
     #[inline]
     pub(crate) fn ended(&self) -> Option<ContextError> {
-        // AM1, pairs with the store in `mark`.
+        // AM1, pairs with the exchange in `end`.
         match self.state.load(Ordering::Acquire) {
             LIVE => None,
             state => Some(ended_by(state)),
         }
     }
 
-    /// Why the node is over. Asks for the time only if there is a deadline.
+    /// Why the node is over. Asks for the time only if there is a deadline. Whoever is told that it has passed has made that the
+    /// reason for good.
     pub(crate) fn ended_at(&self, now: impl FnOnce() -> u64) -> Option<ContextError> {
-        let is_late = || self.deadline != u64::MAX && now() >= self.deadline;
-        self.ended()
-            .or_else(|| is_late().then_some(ContextError::DeadlineExceeded))
+        let ended = self.ended();
+        if ended.is_some() || self.deadline == u64::MAX || now() < self.deadline {
+            return ended;
+        }
+        Some(self.end(EXPIRED).map_or_else(ended_by, ended_by))
+    }
+
+    /// Ends the node for the reason `state`. `Ok`: it is that now; `Err`: it was over, for this reason.
+    fn end(&self, state: u32) -> Result<u32, u32> {
+        // AM1, pairs with the load in `ended`.
+        self.state
+            .compare_exchange(LIVE, state, Ordering::AcqRel, Ordering::Acquire)
+            .map(|_| state)
     }
 
     /// What its canceller said, if it did; a child's is its parent's.
     pub(crate) fn cause(&self) -> Option<Cause> {
-        // AM1: the cause is there before the mark.
-        self.ended()?;
-        self.cause.get().cloned()
+        // AM1: the cause is there before the mark, and only then does it mean anything.
+        let is_cancelled = self.ended() == Some(ContextError::Cancelled);
+        self.cause.get().filter(|_| is_cancelled).cloned()
     }
 
     /// The nearest value of this type, from here upwards.
@@ -243,23 +249,25 @@ impl Node {
     /// Cancels the node and all below it, unless it was before; `told` gets what is owed for each, in order. Any thread.
     pub(crate) fn cancel(
         self: &Arc<Node>,
-        now: u64,
+        now: impl Fn() -> u64,
         cause: Option<Cause>,
         mut told: impl FnMut(&Arc<Node>, Effects),
     ) -> bool {
-        let Some((effects, children)) = self.mark(now, cause.as_ref()) else {
+        let Some((effects, children)) = self.mark(now(), cause.as_ref()) else {
             return false;
         };
         told(self, effects);
         // Not by recursion: trees may be deep.
         let mut rest = reversed(children);
+        // Let go at the end: one may be the last to hold a node, and what its value does when it is dropped must not come between.
+        let mut seen = Vec::new();
         while let Some(node) = rest.pop() {
-            if let Some(node) = node.upgrade()
-                && let Some((effects, children)) = node.mark(now, cause.as_ref())
-            {
+            let Some(node) = node.upgrade() else { continue };
+            if let Some((effects, children)) = node.mark(now(), cause.as_ref()) {
                 told(&node, effects);
                 rest.append(&mut reversed(children));
             }
+            seen.push(node);
         }
         true
     }
@@ -282,8 +290,8 @@ impl Node {
             }
             CANCELLED
         };
-        // AM1, pairs with the load in `ended`.
-        self.state.store(state, Ordering::Release);
+        // Below one whose deadline has passed everything is past it, too, and waits for nobody to say so.
+        self.end(state).ok()?;
         let children = mem::take(&mut inner.children);
         let hooks = mem::take(&mut inner.hooks);
         // Under the lock, under which they are taken away before they go.
@@ -351,13 +359,17 @@ mod tests {
 
     const NEVER: u64 = u64::MAX;
 
+    fn root() -> Arc<Node> {
+        Node::child(None, NEVER, None)
+    }
+
     fn cancel(node: &Arc<Node>, now: u64) -> bool {
-        node.cancel(now, None, |_, effects| effects.run_hooks())
+        node.cancel(|| now, None, |_, effects| effects.run_hooks())
     }
 
     #[test]
     fn a_cancellation_goes_down_and_not_up_in_the_order_of_birth() {
-        let root = Node::root();
+        let root = root();
         let order = Arc::new(Mutex::new(Vec::new()));
         let names = ["a", "a1", "a2", "b", "b1"];
         let a = Node::child(Some(root.clone()), NEVER, None);
@@ -383,7 +395,7 @@ mod tests {
 
     #[test]
     fn the_earliest_deadline_is_inherited_and_stands_before_a_later_cancellation() {
-        let root = Node::root();
+        let root = root();
         let early = Node::child(Some(root.clone()), 10, None);
         let late = Node::child(Some(early.clone()), 20, None);
         assert_eq!(late.deadline(), 10);
@@ -397,7 +409,7 @@ mod tests {
 
     #[test]
     fn a_cause_goes_to_all_below_and_the_first_stands() {
-        let root = Node::root();
+        let root = root();
         let below = Node::child(
             Some(Node::child(Some(root.clone()), NEVER, None)),
             NEVER,
@@ -405,9 +417,9 @@ mod tests {
         );
         assert!(below.cause().is_none());
         let first: Cause = Arc::new(std::io::Error::other("first"));
-        assert!(root.cancel(0, Some(first), |_, _| ()));
+        assert!(root.cancel(|| 0, Some(first), |_, _| ()));
         let second: Cause = Arc::new(std::io::Error::other("second"));
-        assert!(!below.cancel(0, Some(second), |_, _| ()));
+        assert!(!below.cancel(|| 0, Some(second), |_, _| ()));
         assert_eq!(below.cause().unwrap().to_string(), "first");
         let born_after = Node::child(Some(below), NEVER, None);
         assert_eq!(born_after.cause().unwrap().to_string(), "first");
@@ -415,7 +427,7 @@ mod tests {
 
     #[test]
     fn the_nearest_value_of_a_type_is_found() {
-        let root = Node::root();
+        let root = root();
         let one = Node::child(Some(root), NEVER, Some(Box::new(1u32)));
         let name = Node::child(Some(one), NEVER, Some(Box::new("name")));
         let two = Node::child(Some(name.clone()), NEVER, Some(Box::new(2u32)));
@@ -427,7 +439,7 @@ mod tests {
 
     #[test]
     fn nodes_that_go_leave_nothing_with_their_parent_however_long_the_chain() {
-        let root = Node::root();
+        let root = root();
         for _ in 0..1000 {
             drop(Node::child(Some(root.clone()), NEVER, None));
         }
@@ -446,7 +458,7 @@ mod tests {
 
     #[test]
     fn a_hook_that_was_taken_away_does_not_run() {
-        let root = Node::root();
+        let root = root();
         let id = root.add_hook(|| panic!("taken away")).unwrap();
         assert!(root.remove_hook(&id));
         assert!(!root.remove_hook(&id));
@@ -457,11 +469,11 @@ mod tests {
     #[test]
     fn entering_and_cancelling_at_once_miss_each_other_never() {
         for round in 0..2_000 {
-            let node = Node::root();
+            let node = root();
             let told = std::thread::scope(|scope| {
                 let canceller = scope.spawn(|| {
                     let mut told = false;
-                    node.cancel(0, None, |_, effects| told = effects.homes.contains(&5));
+                    node.cancel(|| 0, None, |_, effects| told = effects.homes.contains(&5));
                     told
                 });
                 node.use_at(5);

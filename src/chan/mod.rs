@@ -150,7 +150,8 @@ pub mod internal {
 
 use buffered::Buffered;
 use counted::Counted;
-use ending::Ending;
+#[cfg(not(urgo_loom))]
+pub(crate) use ending::End;
 use handles::{TwoSided, pair};
 use receiver::ReceiverFlavor;
 use sender::SenderFlavor;
@@ -308,13 +309,6 @@ pub fn tick(duration: Duration) -> Receiver<Instant> {
             flavor: ReceiverFlavor::Tick(Counted::new((tick, |moment| moment))),
         },
         None => never(),
-    }
-}
-
-/// A receiver that never gets a message, and is disconnected when it is closed, at the latest at `end_ns` by the scheduler's clock.
-pub(crate) fn ending<T>(end_ns: u64) -> Receiver<T> {
-    Receiver {
-        flavor: ReceiverFlavor::Ending(Arc::new(Ending::at(end_ns))),
     }
 }
 

@@ -22,6 +22,7 @@ use crate::sched;
 use crate::time::Deadline;
 use std::fmt;
 use std::panic::{RefUnwindSafe, UnwindSafe};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// The receiving side of a channel.
@@ -226,13 +227,6 @@ impl<T> Receiver<T> {
         }
     }
 
-    /// Ends a channel made by [`ending`](super::ending).
-    pub(crate) fn end(&self) {
-        if let ReceiverFlavor::Ending(ending) = &self.flavor {
-            ending.channel().close();
-        }
-    }
-
     /// Whether nothing is queued. Always `true` on a rendezvous channel. Blocks nothing; others may change it at once.
     ///
     /// ```
@@ -344,7 +338,7 @@ impl<T> Receiver<T> {
             (ReceiverFlavor::Zero(a), ReceiverFlavor::Zero(b)) => a.is_same(b),
             (ReceiverFlavor::At(a), ReceiverFlavor::At(b)) => a.is_same(b),
             (ReceiverFlavor::Tick(a), ReceiverFlavor::Tick(b)) => a.is_same(b),
-            (ReceiverFlavor::Ending(a), ReceiverFlavor::Ending(b)) => Arc::ptr_eq(a, b),
+            (ReceiverFlavor::Ending(a), ReceiverFlavor::Ending(b)) => a.is_same(b),
             (ReceiverFlavor::Never, ReceiverFlavor::Never) => true,
             _ => false,
         }

@@ -150,8 +150,8 @@ impl Tick {
 /// Nothing ever comes. Blocks until the deadline.
 pub(super) fn recv_never(deadline_ns: u64) -> RecvTimeoutError {
     loop {
-        wait_until(deadline_ns);
-        if deadline_ns <= sched::now_ns() {
+        // Not only at the deadline: a context may end the wait.
+        if wait_until(deadline_ns) == Outcome::TimedOut {
             return RecvTimeoutError::Timeout;
         }
     }
@@ -170,16 +170,22 @@ fn recv_due(
         if deadline_ns <= sched::now_ns() {
             return Err(RecvTimeoutError::Timeout);
         }
-        wait_until(next_ns().min(deadline_ns));
+        let until = next_ns().min(deadline_ns);
+        if wait_until(until) == Outcome::TimedOut && sched::now_ns() < until {
+            // A context has ended the wait.
+            return Err(RecvTimeoutError::Timeout);
+        }
     }
 }
 
 /// Blocks the calling goroutine or thread.
-fn wait_until(deadline_ns: u64) {
+fn wait_until(deadline_ns: u64) -> Outcome {
     let waiter = sched::new_parked_waiter();
-    if sched::wait_parked(&waiter, WaitReason::ChanRecv, deadline_ns) == Outcome::Cancelled {
+    let outcome = sched::wait_parked(&waiter, WaitReason::ChanRecv, deadline_ns);
+    if outcome == Outcome::Cancelled {
         sched::unwind_if_cancelled();
     }
+    outcome
 }
 
 #[cfg(all(test, not(urgo_loom)))]

@@ -12,7 +12,8 @@ use crate::time::duration_ns;
 use std::time::Duration;
 
 impl Context {
-    /// Calls `call` with the context's deadline, after which it returns `None`; so it does when the context is cancelled.
+    /// Calls `call` without a wait first, then with the context's deadline, after which it returns `None`; so it does when
+    /// the context is cancelled.
     fn heeded<R>(&self, mut call: impl FnMut(u64) -> Option<R>) -> Result<R, ContextError> {
         let Some(node) = &self.node else {
             loop {
@@ -21,6 +22,12 @@ impl Context {
                 }
             }
         };
+        if let Some(error) = sched::ambient::ended_lately(node) {
+            return Err(error);
+        }
+        if let Some(result) = call(NO_WAIT) {
+            return Ok(result);
+        }
         sched::ambient::heeding(node, || {
             loop {
                 // Before every wait: who cancels from now on finds it.
@@ -168,6 +175,9 @@ impl Context {
     pub fn sleep(&self, duration: Duration) -> Result<(), ContextError> {
         let end = sched::now_ns().saturating_add(duration_ns(duration));
         self.heeded(|deadline| {
+            if deadline == NO_WAIT {
+                return None;
+            }
             if end <= sched::now_ns() {
                 return Some(());
             }
@@ -206,12 +216,21 @@ impl Context {
         &self,
         handle: JoinHandle<T>,
     ) -> Result<Result<T, JoinError>, JoinInterrupted<T>> {
-        match self.heeded(|deadline| handle.wait_until(deadline).then_some(())) {
+        match self.heeded(|deadline| {
+            let is_over = match deadline {
+                NO_WAIT => handle.is_finished(),
+                _ => handle.wait_until(deadline),
+            };
+            is_over.then_some(())
+        }) {
             Ok(()) => Ok(handle.join()),
             Err(error) => Err(JoinInterrupted { handle, error }),
         }
     }
 }
+
+/// The deadline of a look that does not wait.
+const NO_WAIT: u64 = 0;
 
 /// For a wait that may end early although there is no deadline.
 fn deadline_of(node: &Node) -> u64 {

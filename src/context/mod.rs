@@ -58,7 +58,7 @@ pub use crate::ambient::ContextError;
 pub use error::{JoinInterrupted, RecvError, SendError};
 
 use crate::ambient::Node;
-use crate::chan::{Receiver, ending, never};
+use crate::chan::{End, Receiver, never};
 use crate::sched;
 use crate::time::{Deadline, Instant, duration_ns};
 use std::any::Any;
@@ -277,14 +277,15 @@ impl Context {
             return never();
         };
         let make = || {
-            let done: Receiver<()> = ending(node.deadline());
-            let end = done.clone();
-            if node.add_hook(move || end.end()).is_none() {
-                done.end();
+            let end: End<()> = End::at(node.deadline());
+            let at_end = end.clone();
+            if node.add_hook(move || at_end.close()).is_none() {
+                end.close();
             }
-            done
+            end
         };
-        node.attachment(make).clone()
+        // Whoever waits keeps the context, and with it its place below its parent.
+        node.attachment(make).receiver(node.clone())
     }
 
     /// Calls `f` under this context: it is the [`current`] one for `f` and for what `f` spawns. Ends with `f`, also if that
@@ -300,11 +301,7 @@ impl Context {
     /// assert_eq!(found, Some("inner"));
     /// ```
     pub fn enter<R>(&self, f: impl FnOnce() -> R) -> R {
-        match &self.node {
-            Some(node) => sched::ambient::enter(node.clone(), f),
-            // Nobody else has it, so it is never over.
-            None => sched::ambient::enter(Node::root(), f),
-        }
+        sched::ambient::enter(self.node.as_ref(), f)
     }
 }
 

@@ -140,7 +140,7 @@ impl<T> RawJoin<T> {
     #[inline]
     pub(crate) fn join(self) -> End<T> {
         if !self.is_finished() {
-            self.wait(sched::NEVER);
+            while !self.wait(sched::NEVER) {}
         }
         let this = ManuallyDrop::new(self);
         let block = this.block;

@@ -77,6 +77,8 @@ pub(crate) enum Waiting {
     Word(*const Waiter),
     /// For an operation of its worker's ring, as only `sched` knows it.
     Operation(NonNull<()>),
+    /// The same in a `Drop` while it unwinds: only its context cuts it short.
+    Unwinding(NonNull<()>),
 }
 
 /// Under which context a goroutine runs.

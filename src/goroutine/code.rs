@@ -133,7 +133,7 @@ where
 }
 
 /// Drops locals that were made after the closure's end, by the `Drop` of the closure or of the result.
-fn drain_locals(g: &Goroutine) {
+pub(crate) fn drain_locals(g: &Goroutine) {
     while let Some(payload) = drop_own_locals(g) {
         discard(payload);
     }
@@ -198,10 +198,12 @@ pub(crate) unsafe fn take_result<T>(g: &Goroutine) -> End<T> {
 ///
 /// The closure is still in the block and the caller has the block.
 pub(crate) unsafe fn end_uncalled(g: &Goroutine, no_stack: Option<StackError>) {
+    let inherited = g.take_inherited();
     // SAFETY: the closure is in storage.
     unsafe { (g.vtable.get().drop_closure)(g) };
+    // Perhaps the last to hold it: then the values of contexts are dropped here.
+    discard(inherited);
     drain_locals(g);
-    drop(g.take_inherited());
     match no_stack {
         None => g.outcome.set(EndKind::Cancelled),
         Some(error) => {

@@ -35,7 +35,8 @@ mod stack;
 mod exports {
     pub(crate) use super::block::{Ambient, Extra, Goroutine, Home, Status, Waiting};
     pub(crate) use super::code::{
-        CancelUnwind, End, ExitUnwind, Payload, discard, end_uncalled, fill, take_result,
+        CancelUnwind, End, ExitUnwind, Payload, discard, drain_locals, end_uncalled, fill,
+        take_result,
     };
     pub(crate) use super::local::{Locals, drop_locals};
     pub(crate) use super::slab::{Observer, Slab, free_remote};

@@ -11,7 +11,6 @@ use urgo_sys::event_fd::EventFd;
 
 use crate::ambient::Node;
 
-use crate::io::NEVER;
 use crate::io::readiness::{interest, poll};
 
 thread_local! {
@@ -61,18 +60,16 @@ fn poll_heeding(
         }
     };
     let until = context.map_or(deadline, |node| deadline.min(node.deadline()));
-    let polled = poll(
-        &mut [
-            interest(fd, events),
-            interest(waker.as_raw_fd(), libc::POLLIN),
-        ],
-        until,
-    );
-    if let Some((node, hook)) = hook
-        && !node.remove_hook(&hook)
-    {
-        // The notification has come or is about to; the next wait must not see it.
-        poll(&mut [interest(waker.as_raw_fd(), libc::POLLIN)], NEVER)?;
+    let mut interests = [
+        interest(fd, events),
+        interest(waker.as_raw_fd(), libc::POLLIN),
+    ];
+    let polled = poll(&mut interests, until);
+    if let Some((node, hook)) = hook {
+        node.remove_hook(&hook);
+    }
+    if interests[1].revents != 0 {
+        // The next wait must not see it. One that is still on its way costs a round for nothing, then.
         let _ = waker.drain()?;
     }
     match polled {
@@ -117,14 +114,9 @@ impl BlockedThreads {
             list.wakers.push(Arc::clone(&waker));
         }
         let polled = poll_heeding(fd, events, deadline, context, &waker);
-        let is_closed = {
+        {
             let mut list = self.lock();
             list.wakers.retain(|other| !Arc::ptr_eq(other, &waker));
-            list.is_closed
-        };
-        if is_closed {
-            // Off the list, so no further notification comes; the next wait must not see this one.
-            let _ = waker.drain()?;
         }
         polled
     }

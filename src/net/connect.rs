@@ -15,6 +15,7 @@ use socket2::{Domain, Protocol, SockAddr, SockRef, Socket, Type};
 
 use crate::io::{Wish, perform, wait_ready};
 use crate::park::WaitReason;
+use crate::sched::{self, ContextError};
 
 /// A stream socket for addresses of `address`'s family, closed on exec.
 pub(super) fn stream_socket(address: &SocketAddr) -> io::Result<Socket> {
@@ -45,7 +46,10 @@ pub(super) fn connect(address: &SocketAddr, deadline: u64) -> io::Result<OwnedFd
     };
     let begun = match performed {
         Some(result) => result.map(|_| ()),
-        None => begin_on_thread(&socket, &target),
+        None => match ended() {
+            Some(error) => Err(error.into()),
+            None => begin_on_thread(&socket, &target),
+        },
     };
     match begun {
         Ok(()) => {}
@@ -55,6 +59,11 @@ pub(super) fn connect(address: &SocketAddr, deadline: u64) -> io::Result<OwnedFd
         Err(error) => return Err(error),
     }
     Ok(OwnedFd::from(socket))
+}
+
+/// Why the caller's context is over, if it is.
+fn ended() -> Option<ContextError> {
+    sched::ambient::ended(&*sched::ambient::ambient()?)
 }
 
 /// `connect(2)` that does not wait.

@@ -5,13 +5,14 @@
 //! 1. To run under a node is to have a [`Frame`] for it on one's own stack; the innermost frame counts. A goroutine that is spawned
 //!    takes its spawner's node along in its control block, and has a frame when it starts.
 //! 2. Each worker lists the frames of its own goroutines by their node, oldest first. Nobody else touches these lists, so entering
-//!    and leaving take no lock, and a call under a context enters nothing anywhere.
+//!    and leaving take no lock, and a call under a context enters nothing anywhere. A frame borrows its node from its owner, so a stay
+//!    counts nothing either.
 //! 3. A node knows which workers have frames for it ([`Node::use_at`]). Who cancels a node marks it and leaves each of these workers a
 //!    command; the worker goes through the list and ends the waits of those whose innermost frame it is. Waits are begun on the
-//!    worker's thread too, each after a look at the mark: so one that began before is seen in the list, and one that begins after
-//!    sees the mark (AM2 in `ambient`).
+//!    worker's thread too, each after a look at the mark ([`has_ended`], and `ended_before` in `operation`): so one that began before
+//!    is seen in the list, and one that begins after sees the mark (AM2 in `ambient`). A frame that was told is out of the list.
 //! 4. A worker tells so many at a time; then others have a turn.
-//! 5. Only some waits are cut short: operations of the kernel, and those that say that they heed their context.
+//! 5. Only some waits are cut short: operations of the kernel, and those with a deadline of callers who heed their context.
 //!
 //! # Safety
 //!
@@ -36,22 +37,23 @@ use std::sync::Arc;
 
 thread_local! {
     /// The innermost frame of a plain thread.
-    static OF_THREAD: Cell<*const Frame> = const { Cell::new(ptr::null()) };
+    static OF_THREAD: Cell<*const Frame<'static>> = const { Cell::new(ptr::null()) };
     /// A plain thread's waits for words heed its context.
     static THREAD_HEEDS: Cell<bool> = const { Cell::new(false) };
 }
 
 /// One stay under a node, on the stack of whoever stays.
 #[derive(Debug)]
-struct Frame {
-    node: Arc<Node>,
+struct Frame<'a> {
+    /// `None`: the background, which is never over.
+    node: Option<&'a Arc<Node>>,
     /// `None` on a plain thread.
     goroutine: Option<NonNull<Goroutine>>,
     /// What was in force before.
-    outer: Cell<*const Frame>,
+    outer: Cell<*const Frame<'static>>,
     /// Links of the worker's list, while `is_listed`.
-    next: Cell<*const Frame>,
-    prev: Cell<*const Frame>,
+    next: Cell<*const Frame<'static>>,
+    prev: Cell<*const Frame<'static>>,
     is_listed: Cell<bool>,
 }
 
@@ -63,17 +65,18 @@ pub(crate) struct Frames {
 
 #[derive(Clone, Copy, Debug)]
 struct List {
-    first: *const Frame,
-    last: *const Frame,
+    first: *const Frame<'static>,
+    last: *const Frame<'static>,
 }
 
 impl Frames {
-    fn add(&mut self, frame: &Frame) {
+    /// `first` is called if it is the first of its node.
+    fn add(&mut self, node: &Arc<Node>, frame: &Frame<'_>, first: impl FnOnce()) {
         debug_assert!(!frame.is_listed.get());
-        let this = ptr::from_ref(frame);
+        let this = frame.address();
         frame.is_listed.set(true);
         frame.next.set(ptr::null());
-        let list = self.lists.entry(Arc::as_ptr(&frame.node));
+        let list = self.lists.entry(Arc::as_ptr(node));
         let list = list
             .and_modify(|list| {
                 frame.prev.set(list.last);
@@ -81,9 +84,12 @@ impl Frames {
                 unsafe { &*list.last }.next.set(this);
                 list.last = this;
             })
-            .or_insert(List {
-                first: this,
-                last: this,
+            .or_insert_with(|| {
+                first();
+                List {
+                    first: this,
+                    last: this,
+                }
             });
         if list.first == this {
             frame.prev.set(ptr::null());
@@ -91,12 +97,12 @@ impl Frames {
     }
 
     /// Takes `frame` out, if it is in.
-    fn remove(&mut self, frame: &Frame) {
-        if !frame.is_listed.replace(false) {
+    fn remove(&mut self, frame: &Frame<'_>) {
+        let Some(node) = frame.node.filter(|_| frame.is_listed.replace(false)) else {
             return;
-        }
+        };
         let (prev, next) = (frame.prev.get(), frame.next.get());
-        let key = Arc::as_ptr(&frame.node);
+        let key = Arc::as_ptr(node);
         // SAFETY: neighbours are listed, so alive, and this worker's.
         if let Some(prev) = unsafe { prev.as_ref() } {
             prev.next.set(next);
@@ -119,7 +125,7 @@ impl Frames {
     }
 
     /// Takes the oldest frame of `node` out.
-    fn take_first(&mut self, node: &Arc<Node>) -> Option<NonNull<Frame>> {
+    fn take_first(&mut self, node: &Arc<Node>) -> Option<NonNull<Frame<'static>>> {
         let first = NonNull::new(self.lists.get(&Arc::as_ptr(node))?.first.cast_mut())?;
         // SAFETY: listed, so alive, and this worker's.
         self.remove(unsafe { first.as_ref() });
@@ -154,9 +160,9 @@ impl Hasher for AddressHasher {
 /// 2^64 divided by the golden ratio, made odd (Knuth's multiplicative hashing).
 const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// Calls `f` under `node`: what is done there by the calling goroutine or thread, and by goroutines that it spawns there, is wanted as long
+/// Calls `f` under `node`, or the background: what is done there by the calling goroutine or thread, and by goroutines that it spawns there, is wanted as long
 /// as the node is not over.
-pub(crate) fn enter<R>(node: Arc<Node>, f: impl FnOnce() -> R) -> R {
+pub(crate) fn enter<R>(node: Option<&Arc<Node>>, f: impl FnOnce() -> R) -> R {
     let frame = Frame {
         node,
         goroutine: current().map(NonNull::from),
@@ -170,18 +176,20 @@ pub(crate) fn enter<R>(node: Arc<Node>, f: impl FnOnce() -> R) -> R {
 }
 
 /// A frame that is in force. Until it is dropped the frame does not move.
-struct Inside<'a>(&'a Frame);
+struct Inside<'a>(&'a Frame<'a>);
 
 impl<'a> Inside<'a> {
-    fn of(frame: &'a Frame) -> Inside<'a> {
-        let this = ptr::from_ref(frame);
+    fn of(frame: &'a Frame<'a>) -> Inside<'a> {
+        let this = frame.address();
         match worker().zip(current()) {
             Some((worker, g)) => {
                 frame
                     .outer
                     .set(frame_of(g).map_or(ptr::null(), ptr::from_ref));
-                frame.node.use_at(worker.home_number());
-                worker.with_frames(|frames| frames.add(frame));
+                if let Some(node) = frame.node {
+                    let first = || node.use_at(worker.home_number());
+                    worker.with_frames(|frames| frames.add(node, frame, first));
+                }
                 set_frame(g, this);
             }
             None => frame.outer.set(OF_THREAD.replace(this)),
@@ -203,7 +211,14 @@ impl Drop for Inside<'_> {
     }
 }
 
-fn set_frame(g: &Goroutine, frame: *const Frame) {
+impl Frame<'_> {
+    /// For lists and goroutines, who do not follow it for longer than the frame is in force.
+    fn address(&self) -> *const Frame<'static> {
+        ptr::from_ref(self).cast()
+    }
+}
+
+fn set_frame(g: &Goroutine, frame: *const Frame<'static>) {
     g.has_ambient.set(!frame.is_null());
     if !frame.is_null() {
         g.ambient.set(Ambient::Frame(frame.cast()));
@@ -212,13 +227,13 @@ fn set_frame(g: &Goroutine, frame: *const Frame) {
 
 /// The innermost frame of a goroutine that has started. On its worker's thread.
 #[inline]
-fn frame_of(g: &Goroutine) -> Option<&Frame> {
+fn frame_of(g: &Goroutine) -> Option<&Frame<'_>> {
     if !g.has_ambient.get() {
         return None;
     }
     match g.ambient.get() {
         // SAFETY: set by `set_frame`; a frame is taken back before it goes.
-        Ambient::Frame(frame) => Some(unsafe { &*frame.cast::<Frame>() }),
+        Ambient::Frame(frame) => Some(unsafe { &*frame.cast::<Frame<'_>>() }),
         Ambient::Inherited(_) => None,
     }
 }
@@ -229,7 +244,7 @@ pub(super) fn node_of(g: &Goroutine) -> Option<&Node> {
     if !g.has_ambient.get() || g.uncancellable.get() != 0 {
         return None;
     }
-    frame_of(g).map(|frame| &*frame.node)
+    frame_of(g)?.node.map(|node| &**node)
 }
 
 /// The node under which the caller, goroutine or thread, runs.
@@ -239,7 +254,7 @@ pub(crate) fn ambient() -> Option<Arc<Node>> {
         // SAFETY: a frame is taken back before it goes.
         None => unsafe { OF_THREAD.try_with(Cell::get).ok()?.as_ref() },
     };
-    frame.map(|frame| frame.node.clone())
+    frame?.node.cloned()
 }
 
 /// What a goroutine takes along that `spawner` makes, or a plain thread.
@@ -264,8 +279,14 @@ fn inherit_node(block: &Goroutine) {
     }
 }
 
+/// Whether a wait of `g` that is about to begin is to end at once, because the context that it heeds is cancelled.
+#[inline]
+pub(super) fn has_ended(g: &Goroutine) -> bool {
+    g.heeds_context.get() && node_of(g).is_some_and(|node| node.ended().is_some())
+}
+
 /// Calls `f` under `node`; a wait for a word that it begins, with a deadline ([`FAR`](super::FAR) will do), ends as if the deadline
-/// had passed when `node` is cancelled. Not if it is before the call: `f` looks at that first.
+/// had passed when `node` is cancelled, or if it is already.
 pub(crate) fn heeding<R>(node: &Arc<Node>, f: impl FnOnce() -> R) -> R {
     struct Undo(bool);
     impl Drop for Undo {
@@ -273,7 +294,7 @@ pub(crate) fn heeding<R>(node: &Arc<Node>, f: impl FnOnce() -> R) -> R {
             set_heeds(self.0);
         }
     }
-    enter(node.clone(), || {
+    enter(Some(node), || {
         let _undo = Undo(set_heeds(true));
         f()
     })
@@ -297,13 +318,22 @@ pub(super) fn heeded_by_thread() -> Option<Arc<Node>> {
 
 /// Any thread. Cancels `node` and all below it, and tells those who wait there. `false`: it was before.
 pub(crate) fn cancel(node: &Arc<Node>, cause: Option<Cause>) -> bool {
-    node.cancel(now_ns(), cause, |node, effects| {
+    node.cancel(now_ns, cause, |node, effects| {
         for home in &effects.homes {
             tell(node, *home);
         }
         effects.wakes.iter().copied().for_each(settle);
         effects.run_hooks();
     })
+}
+
+/// Why `node` is over, by the clock as the caller's worker saw it last, some hundred microseconds ago at most: a look of its own costs
+/// as much as many a call.
+pub(crate) fn ended_lately(node: &Node) -> Option<ContextError> {
+    match worker() {
+        Some(worker) => node.ended_at(|| worker.seen_ns.get()),
+        None => ended(node),
+    }
 }
 
 /// Why `node` is over, by the caller's clock.
@@ -321,7 +351,7 @@ fn tell(node: &Arc<Node>, home: u64) {
         } else {
             worker.shared.remotes[index].command(Command::ContextEnded(node.clone()));
         }
-    } else if let Some(shared) = runtime(number) {
+    } else if let Some(shared) = runtime(number).filter(|shared| !shared.stop.is_over()) {
         shared.remotes[index].command(Command::ContextEnded(node.clone()));
     }
 }
@@ -355,6 +385,11 @@ impl Worker {
         self.shared.home_number(self.remote.index)
     }
 
+    /// Whether a goroutine of this worker runs under a context that may end.
+    pub(super) fn has_contexts(&self) -> bool {
+        self.with_frames(|frames| !frames.lists.is_empty())
+    }
+
     /// This worker's thread. `node` was marked: ends the waits under it. If there are many, the rest comes later.
     pub(super) fn context_ended(&self, node: &Arc<Node>) {
         for _ in 0..CONTEXT_TOLD_AT_ONCE {
@@ -383,7 +418,9 @@ impl Worker {
                     self.run_queue.push(NonNull::from(g));
                 }
             }
-            Waiting::Operation(operation) => self.cancel_operation(operation),
+            Waiting::Operation(operation) | Waiting::Unwinding(operation) => {
+                self.cancel_operation(operation);
+            }
             Waiting::No | Waiting::Word(_) => {}
         }
     }

@@ -8,22 +8,34 @@
 
 use super::ambient;
 use super::worker::worker;
-use crate::goroutine::{Goroutine, end_uncalled};
+use crate::goroutine::{Goroutine, discard, drain_locals, end_uncalled};
 use std::process::abort;
 
-/// Runs a goroutine's closure, under the context that its spawner had.
+/// Runs a goroutine's closure under the context that its spawner had, or only drops it if the goroutine is cancelled.
 ///
 /// # Safety
 ///
 /// On the goroutine's own stack, once, with the closure still in the block.
 #[inline]
 unsafe fn run(g: &Goroutine) {
-    let run = g.vtable().run;
+    let run = || {
+        // SAFETY: by this function's contract.
+        unsafe {
+            if g.cancelled.get() {
+                end_uncalled(g, None);
+            } else {
+                (g.vtable().run)(g);
+            }
+        }
+    };
     match g.take_inherited() {
-        // SAFETY: by this function's contract.
-        None => unsafe { run(g) },
-        // SAFETY: by this function's contract.
-        Some(node) => ambient::enter(node, || unsafe { run(g) }),
+        None => run(),
+        Some(node) => {
+            ambient::enter(Some(&node), run);
+            // Perhaps the last to hold it: then the values of contexts are dropped here, whose `Drop` is user code.
+            discard(node);
+            drain_locals(g);
+        }
     }
 }
 
@@ -36,11 +48,7 @@ pub(super) unsafe extern "C" fn entry(block: *mut ()) -> ! {
     loop {
         // SAFETY: on the goroutine's own stack, once, with the closure still in the block.
         unsafe {
-            if g.cancelled.get() {
-                end_uncalled(g, None);
-            } else {
-                run(g);
-            }
+            run(g);
         }
         let Some(worker) = worker() else { abort() };
         match worker.finish(g) {

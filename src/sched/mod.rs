@@ -91,6 +91,7 @@ mod exports {
         wait_uncancellable, yield_now,
     };
     pub(crate) use super::worker::{current, worker};
+    pub(crate) use crate::ambient::ContextError;
 }
 #[cfg(not(urgo_loom))]
 pub(crate) use exports::*;

@@ -85,7 +85,7 @@ pub(crate) unsafe fn perform(
     }
     let until = context.map_or(deadline, |node| deadline.min(node.deadline()));
     // SAFETY: by this function's contract; `run` returns only after the last completion.
-    let outcome = unsafe { run(worker, g, entry, fd, reason, until) };
+    let outcome = unsafe { run(worker, g, context, entry, fd, reason, until) };
     // The kernel reports a cancelled call as such, or as interrupted.
     if outcome.cancel_marked && (outcome.res == -libc::ECANCELED || outcome.res == -libc::EINTR) {
         unwind_if_cancelled();
@@ -110,9 +110,7 @@ pub(crate) unsafe fn perform(
 /// rest of the call, and the deadline's timer ends what this lets through.
 #[inline]
 fn ended_before(worker: &Worker, node: &Node) -> Option<ContextError> {
-    let is_past = || node.deadline() <= worker.seen_ns.get();
-    node.ended()
-        .or_else(|| is_past().then_some(ContextError::DeadlineExceeded))
+    node.ended_at(|| worker.seen_ns.get())
 }
 
 /// # Safety
@@ -122,6 +120,7 @@ fn ended_before(worker: &Worker, node: &Node) -> Option<ContextError> {
 unsafe fn run(
     worker: &Worker,
     g: &Goroutine,
+    context: Option<&Node>,
     mut entry: squeue::Entry,
     fd: RawFd,
     reason: WaitReason,
@@ -152,6 +151,9 @@ unsafe fn run(
         // A `Drop` of a goroutine that is being cancelled: what can be done at once is done (a buffer is flushed), what
         // would have to wait is not waited for.
         worker.with_driver(|driver| driver.cancel(token));
+    } else if context.is_some_and(|node| node.ended().is_some()) {
+        // While it waited for room: its worker has told it, and does not again.
+        worker.with_driver(|driver| driver.cancel(token));
     }
     if reason == WaitReason::Accept && worker.is_done_at_once() {
         // Others have their turn after some of these, and after some time, since this goroutine has not waited; and after each
@@ -168,9 +170,13 @@ unsafe fn run(
         return outcome;
     }
     let operation = Operation { token };
-    if is_cancellable(g) {
-        g.waiting
-            .set(Waiting::Operation(NonNull::from(&operation).cast()));
+    if g.uncancellable.get() == 0 {
+        let operation = NonNull::from(&operation).cast();
+        g.waiting.set(if is_cancellable(g) {
+            Waiting::Operation(operation)
+        } else {
+            Waiting::Unwinding(operation)
+        });
     }
     if deadline == NEVER {
         worker.suspend(g, reason);

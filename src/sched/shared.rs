@@ -172,19 +172,20 @@ impl Drop for Shared {
 
 /// The runtime with this number, while it is there.
 pub(crate) fn runtime(number: u64) -> Option<Arc<Shared>> {
-    let all = RUNTIMES.lock().unwrap_or_else(|e| e.into_inner());
-    all.iter()
-        .filter_map(Weak::upgrade)
+    all_runtimes()
+        .into_iter()
         .find(|shared| shared.number == number)
+}
+
+/// Whoever lets one of them go may be the last to do so, which is not to happen under the lock.
+fn all_runtimes() -> Vec<Arc<Shared>> {
+    let all = RUNTIMES.lock().unwrap_or_else(|e| e.into_inner());
+    all.iter().filter_map(Weak::upgrade).collect()
 }
 
 /// Any thread. Asks every worker of every runtime to cancel the operations in flight on descriptor number `fd`.
 pub(crate) fn cancel_fd(fd: RawFd) {
-    let all: Vec<Arc<Shared>> = {
-        let all = RUNTIMES.lock().unwrap_or_else(|e| e.into_inner());
-        all.iter().filter_map(Weak::upgrade).collect()
-    };
-    for remote in all.iter().flat_map(|shared| &shared.remotes) {
+    for remote in all_runtimes().iter().flat_map(|shared| &shared.remotes) {
         remote.command(Command::CancelFd(fd));
     }
 }

@@ -78,6 +78,12 @@ impl Stop {
         self.phase.load(Ordering::Acquire) == STOPPING
     }
 
+    /// Whether all workers have left: nobody reads what is sent to them any more.
+    pub(crate) fn is_over(&self) -> bool {
+        // Pairs with the addition in `stop_turn`.
+        self.finished.load(Ordering::Acquire) == self.workers
+    }
+
     /// Worker, behind its ID2 fence: whether anything has changed since its last stop turn (or since it began).
     pub(crate) fn has_moved(&self, epoch: u32) -> bool {
         self.epoch.has_moved_since(epoch)
@@ -207,7 +213,7 @@ impl Worker {
     /// will run.
     fn waits_regardless(&self, g: &Goroutine) -> bool {
         match g.waiting.get() {
-            Waiting::No => true,
+            Waiting::No | Waiting::Unwinding(_) => true,
             Waiting::Word(waiter) => {
                 // SAFETY: `waiting` names a waiter only while the goroutine is suspended in it.
                 let outcome = unsafe { &*waiter }.outcome();

@@ -224,6 +224,17 @@ fn wait_parked_goroutine(
     if cancellable && g.cancelled.get() && waiter.finish(Outcome::Cancelled).is_some() {
         return Outcome::Cancelled;
     }
+    if cancellable && g.heeds_context.get() {
+        if deadline == NEVER {
+            // Nobody expects this wait to end before its time.
+            return unheeding(g, || {
+                wait_parked_goroutine(worker, g, waiter, reason, NEVER)
+            });
+        }
+        if ambient::has_ended(g) && waiter.finish(Outcome::TimedOut).is_some() {
+            return Outcome::TimedOut;
+        }
+    }
     if deadline >= FAR {
         leave_parked(worker, g, waiter, reason, cancellable);
     } else {
@@ -234,6 +245,15 @@ fn wait_parked_goroutine(
         worker.with_timers(|timers| timers.remove(&timer));
     }
     waiter.outcome().expect("the wait is over")
+}
+
+/// Calls `f`, whose waits do not heed the context.
+#[cold]
+fn unheeding<R>(g: &Goroutine, f: impl FnOnce() -> R) -> R {
+    g.heeds_context.set(false);
+    let result = f();
+    g.heeds_context.set(true);
+    result
 }
 
 #[inline(always)]
@@ -260,6 +280,15 @@ fn wait_goroutine(waiter: &Waiter, reason: WaitReason, deadline: u64) -> Outcome
         // A waker that comes now has lost and passes its delivery on.
         if let Some(Wake::Nothing) = waiter.finish(Outcome::Cancelled) {
             return Outcome::Cancelled;
+        }
+    }
+    if cancellable && g.heeds_context.get() {
+        if deadline == NEVER {
+            return unheeding(g, || wait_goroutine(waiter, reason, NEVER));
+        }
+        // A waker that comes now has lost and passes its delivery on.
+        if ambient::has_ended(g) && waiter.finish(Outcome::TimedOut).is_some() {
+            return Outcome::TimedOut;
         }
     }
     if deadline >= FAR {
@@ -301,7 +330,12 @@ fn wait_thread(waiter: &Waiter, deadline: u64) -> Outcome {
 /// On a thread, with a parked waiter: until the wake is settled, or the deadline passes first, or the context that the thread heeds is
 /// cancelled.
 fn signalled(waiter: &Waiter, deadline: u64) -> Outcome {
-    let Some(node) = ambient::heeded_by_thread() else {
+    let heeded = if deadline == NEVER {
+        None
+    } else {
+        ambient::heeded_by_thread()
+    };
+    let Some(node) = heeded else {
         return signalled_by(waiter, deadline);
     };
     // SAFETY: taken away before this returns, and nothing in between unwinds.

@@ -8,8 +8,11 @@
 
 use super::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-/// `None` if the deadline passed first.
+/// `None` if the deadline passed first. A deadline of 0 is a try.
 pub(crate) fn lock_until<T: ?Sized>(mutex: &Mutex<T>, deadline: u64) -> Option<MutexGuard<'_, T>> {
+    if deadline == 0 {
+        return mutex.try_lock();
+    }
     // SAFETY: the raw mutex is only locked; the guard unlocks it, and there is one guard for the lock taken here.
     unsafe {
         mutex
@@ -24,6 +27,9 @@ pub(crate) fn read_until<T: ?Sized>(
     lock: &RwLock<T>,
     deadline: u64,
 ) -> Option<RwLockReadGuard<'_, T>> {
+    if deadline == 0 {
+        return lock.try_read();
+    }
     // SAFETY: as above.
     unsafe {
         lock.raw()
@@ -37,6 +43,9 @@ pub(crate) fn write_until<T: ?Sized>(
     lock: &RwLock<T>,
     deadline: u64,
 ) -> Option<RwLockWriteGuard<'_, T>> {
+    if deadline == 0 {
+        return lock.try_write();
+    }
     // SAFETY: as above.
     unsafe {
         lock.raw()

@@ -29,5 +29,5 @@ use std::time::Duration;
 pub fn timeout<R>(duration: Duration, f: impl FnOnce() -> R) -> R {
     let deadline = sched::now_ns().saturating_add(duration_ns(duration));
     let node = Node::child(sched::ambient::ambient(), deadline, None);
-    sched::ambient::enter(node, f)
+    sched::ambient::enter(Some(&node), f)
 }

@@ -274,7 +274,7 @@ impl Worker {
     pub(crate) fn cancel(&self, g: &Goroutine) {
         g.cancelled.set(true);
         match g.waiting.get() {
-            Waiting::No => {}
+            Waiting::No | Waiting::Unwinding(_) => {}
             Waiting::Word(waiter) => {
                 // SAFETY: `waiting` names a waiter only while the goroutine is suspended in it.
                 if let Some(Wake::Goroutine(_)) = unsafe { &*waiter }.finish(Outcome::Cancelled) {

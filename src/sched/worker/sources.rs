@@ -28,6 +28,10 @@ impl Worker {
             let _ = driver.flush_and_poll();
             driver.poll();
         });
+        if self.has_contexts() {
+            // Calls that do not wait have no timer that would tell them.
+            self.seen_ns.set(self.shared.clock.now_ns());
+        }
         self.poll_sources();
         // Deadlines that have passed cancel operations: the kernel is to hear of it, and we of the answer, in this round.
         if self.with_driver(|driver| driver.sq_pending()) > 0 {
