@@ -49,6 +49,8 @@ pub(crate) const READY_TURNS: u32 = 64;
 pub(crate) const READY_MESSAGES: usize = 1024;
 /// Live goroutines of a worker below which it keeps what it spawns, for others to steal.
 pub(crate) const PLACED_LIVE_MIN: usize = 4;
+/// How long, in nanoseconds, a goroutine whose operation the kernel does not end may keep those waiting that were cancelled after it.
+pub(crate) const CANCEL_HOLD_NS: u64 = 10_000_000;
 /// Due timers that fire before the goroutines that they ready run.
 pub(crate) const TIMERS_AT_ONCE: usize = 128;
 /// Goroutines whose waits a worker ends in a row when their context is cancelled, before the others have a turn.

@@ -4,6 +4,8 @@ mod support;
 
 #[path = "goroutines/blocking.rs"]
 mod blocking;
+#[path = "goroutines/cancel.rs"]
+mod cancel;
 #[path = "goroutines/fairness.rs"]
 mod fairness;
 #[path = "goroutines/handles.rs"]
@@ -20,3 +22,5 @@ mod scopes;
 mod spawning;
 #[path = "goroutines/timers.rs"]
 mod timers;
+#[path = "goroutines/uncancellable.rs"]
+mod uncancellable;

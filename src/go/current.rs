@@ -1,6 +1,6 @@
 //! The running goroutine: who it is, letting others run, ending itself.
 
-use crate::goroutine::ExitUnwind;
+use crate::goroutine::{ExitUnwind, Goroutine};
 use crate::sched;
 use std::fmt;
 use std::panic::{Location, resume_unwind};
@@ -33,7 +33,7 @@ pub fn yield_now() {
 /// A place where a long computation lets itself be interrupted: if the goroutine is cancelled it unwinds from here, and if
 /// it has used up its share it lets others run.
 ///
-/// Today nobody measures shares yet: others run only when the runtime ends and wants this goroutine to. Costs a few loads.
+/// Today nobody measures shares yet: others run only when this goroutine is to end. Costs a few loads.
 ///
 /// ```
 /// urgo::run(|| {
@@ -45,11 +45,21 @@ pub fn yield_now() {
 /// ```
 #[inline]
 pub fn safepoint() {
-    // While the runtime runs nobody cancels a goroutine that runs; when it stops, its worker must get a turn to do so.
-    if let Some(worker) = sched::worker()
-        && worker.shared.stop.is_stopping()
-    {
-        yield_now();
+    if let Some((worker, g)) = sched::worker().zip(sched::current()) {
+        // When the runtime ends, and when somebody has cancelled it, its worker must get a turn to see to it.
+        if worker.shared.stop.is_stopping() || g.mark.is_set() {
+            safepoint_slow(g);
+        }
+    }
+}
+
+#[cold]
+fn safepoint_slow(g: &Goroutine) {
+    yield_now();
+    if g.mark.is_set() {
+        // The worker has others to run before it comes to its commands.
+        g.cancelled.set(true);
+        sched::unwind_if_cancelled();
     }
 }
 

@@ -136,6 +136,10 @@ impl<T> RawJoin<T> {
         self.block().join.is_done()
     }
 
+    pub(crate) fn cancel(&self) {
+        sched::cancel(self.block());
+    }
+
     /// Waits for the result. A cancelled goroutine unwinds from here, and then this handle detaches.
     #[inline]
     pub(crate) fn join(self) -> End<T> {
@@ -261,6 +265,34 @@ impl<T> JoinHandle<T> {
     /// The goroutine's id: unique in its runtime, in spawn order on each worker.
     pub fn id(&self) -> u64 {
         self.raw.id()
+    }
+
+    /// Ends the goroutine from outside: it unwinds from its current wait, or from its next one.
+    ///
+    /// From any thread, at any time; blocks nothing, and does not wait for the goroutine's end. Its destructors run, and
+    /// [`join`](Self::join) says [`JoinError::Cancelled`]. One that has not started drops its closure without calling it.
+    /// On one that has ended, or whose runtime has, nothing happens.
+    ///
+    /// A wait ends in whatever way leaves nothing half-done: an operation's memory stays the kernel's until its last
+    /// completion, and if it has had an effect (bytes, a connection) its result is returned and the next wait unwinds. Not cut short are: waits
+    /// inside [`uncancellable`](crate::uncancellable), waits of a `Drop` while the goroutine unwinds,
+    /// [`blocking`](crate::blocking) calls, and locking without a deadline; then the wait after it unwinds. A goroutine that comes to no wait runs on, and if it
+    /// returns, its value is there; [`safepoint`](crate::safepoint) counts as a wait. One that catches the unwinding
+    /// (`catch_unwind`) unwinds from its next wait again, and from every one after that.
+    ///
+    /// Goroutines of one worker unwind in the order in which one thread has cancelled them.
+    ///
+    /// ```
+    /// urgo::run(|| {
+    ///     let (sender, receiver) = urgo::chan::unbounded::<u32>();
+    ///     let reader = urgo::spawn(move || receiver.recv());
+    ///     reader.cancel();
+    ///     assert!(reader.join().unwrap_err().is_cancelled());
+    ///     assert!(sender.send(1).is_err(), "the receiver is gone");
+    /// });
+    /// ```
+    pub fn cancel(&self) {
+        self.raw.cancel();
     }
 }
 

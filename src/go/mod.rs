@@ -11,6 +11,7 @@ mod current;
 mod join;
 mod local;
 mod scope;
+mod uncancellable;
 
 pub use crate::goroutine::StackError;
 pub use crate::sched::Placement;
@@ -19,6 +20,7 @@ pub use current::{Current, current, exit_goroutine, safepoint, yield_now};
 pub use join::{JoinError, JoinHandle};
 pub use local::{AccessError, LocalKey};
 pub use scope::{Scope, ScopedJoinHandle, scope};
+pub use uncancellable::uncancellable;
 
 pub(crate) use builder::{refused, spawn_on};
 pub(crate) use join::RawJoin;

@@ -17,6 +17,7 @@
 //! | `heeds_context` | spawner | the goroutine; home while it waits | nobody |
 //! | `id`, `site`, `name`, `stack_bytes`, `vtable` | spawner | read-only | handle (frees the name) |
 //! | `status`, `reason` | spawner | home | home; anyone may read (atomics, for observers) |
+//! | `mark` | spawner; handle | handle; home may read | nobody |
 //!
 //! A block is *published* (deque, injector, inbox: all release/acquire) between spawner and home, and by the join word
 //! between home and handle. `status` is a release store paired with observers' acquire loads (CB1).
@@ -27,6 +28,7 @@
 
 #![allow(unsafe_code)]
 
+use super::cancel_mark::CancelMark;
 use super::join_word::JoinWord;
 use super::local::Locals;
 use super::stack::Stack;
@@ -137,6 +139,7 @@ pub(crate) struct Goroutine {
     pub(crate) has_ambient: Cell<bool>,
     /// Its waits for words end as at their deadline when its context is cancelled.
     pub(crate) heeds_context: Cell<bool>,
+    pub(crate) mark: CancelMark,
     pub(crate) storage: Storage,
     // Behind what most touch.
     pub(crate) ambient: Cell<Ambient>,

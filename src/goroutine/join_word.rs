@@ -21,6 +21,7 @@
 //! | JW2 | `announce`, AcqRel | `complete`, AcqRel | the joiner's address, to the goroutine's side |
 //! | JW4 | `release`, Release | `is_released`, Acquire | the end of the goroutine's side's look at the waiter |
 //! | JW3 | `detach`, AcqRel | `complete`, AcqRel | that the goroutine's side owns the block now |
+//! | JW5 | `reset`, Release | `is_done`, Acquire | the block's new id, to a home that still knows it by the old one |
 
 use crate::atomic::{AtomicU32, Ordering};
 
@@ -51,10 +52,11 @@ impl JoinWord {
         JoinWord(AtomicU32::new(0))
     }
 
-    /// Spawner only, before the block is published.
+    /// Spawner only, before the block is published, and after its new id is in it.
     #[cfg(not(urgo_loom))]
     pub(crate) fn reset(&self) {
-        self.0.store(0, Ordering::Relaxed);
+        // JW5, pairs with `is_done`.
+        self.0.store(0, Ordering::Release);
     }
 
     /// Goroutine's side, once: the result is in place.
@@ -73,10 +75,10 @@ impl JoinWord {
         }
     }
 
-    /// Handle only. Whether the result is there.
+    /// Whether the result is there. Handle, or whoever only wants to know whether a goroutine of some id is still there.
     #[inline]
     pub(crate) fn is_done(&self) -> bool {
-        // Pairs with JW1.
+        // Pairs with JW1 and JW5.
         self.0.load(Ordering::Acquire) & DONE != 0
     }
 

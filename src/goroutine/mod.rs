@@ -6,7 +6,7 @@
 //! # Words
 //!
 //! *Control block*: a goroutine's record. *Fresh*: not yet started. *Home*: the worker that first ran it, on which alone
-//! it resumes. *Join word*: who takes the result and who frees the block.
+//! it resumes. *Join word*: who takes the result and who frees the block. *Cancel mark*: somebody wants its end.
 //!
 //! # Algorithm
 //!
@@ -21,6 +21,7 @@
 
 #[cfg(not(urgo_loom))]
 mod block;
+pub(crate) mod cancel_mark;
 #[cfg(not(urgo_loom))]
 mod code;
 pub(crate) mod join_word;
@@ -39,7 +40,7 @@ mod exports {
         take_result,
     };
     pub(crate) use super::local::{Locals, drop_locals};
-    pub(crate) use super::slab::{Observer, Slab, free_remote};
+    pub(crate) use super::slab::{Observer, Slab, free_remote, runtime_of};
     pub(crate) use super::stack::{Stack, StackPool, class_of};
 }
 #[cfg(not(urgo_loom))]

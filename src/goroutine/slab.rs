@@ -27,12 +27,14 @@
 #![allow(unsafe_code)]
 
 use super::block::{EndKind, Goroutine, Status, VTable, Waiting};
+use super::cancel_mark::CancelMark;
 use super::join_word::JoinWord;
 use crate::atomic::{AtomicIsize, AtomicPtr, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use crate::limits::{CHUNK_BYTES, REGION_BYTES_FIRST, REGION_BYTES_MAX};
+use core::any::Any;
 use core::cell::Cell;
 use core::ptr::{self, NonNull};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex, Weak};
 use urgo_sys::mapping::Mapping;
 
 /// First block-sized place of each chunk.
@@ -50,6 +52,8 @@ const CLOSED: *mut Goroutine = ptr::without_provenance_mut(64);
 
 /// The part of a slab that outlives its owner.
 struct Pool {
+    /// The runtime that the blocks belong to, as only `sched` knows it.
+    runtime: Weak<dyn Any + Send + Sync>,
     remote: AtomicPtr<Goroutine>,
     orphans: AtomicIsize,
     regions: Mutex<Vec<Region>>,
@@ -79,8 +83,10 @@ pub(crate) struct Slab {
 unsafe impl Send for Slab {}
 
 impl Slab {
-    pub(crate) fn new() -> Slab {
+    /// A slab of the runtime `runtime`.
+    pub(crate) fn new(runtime: Weak<dyn Any + Send + Sync>) -> Slab {
         let pool = Pool {
+            runtime,
             remote: AtomicPtr::new(ptr::null_mut()),
             orphans: AtomicIsize::new(0),
             regions: Mutex::new(Vec::new()),
@@ -274,6 +280,12 @@ fn pool_of(block: NonNull<Goroutine>) -> *const Pool {
     unsafe { (*header).pool }
 }
 
+/// Any thread that keeps `block` from being freed. The runtime that it belongs to, if that has not gone for good.
+pub(crate) fn runtime_of(block: &Goroutine) -> Option<Arc<dyn Any + Send + Sync>> {
+    // SAFETY: the pool lives at least until this block is back.
+    unsafe { &*pool_of(NonNull::from(block)) }.runtime.upgrade()
+}
+
 /// Any thread that is not the owner. Gives `block` back to whoever owns it.
 pub(crate) fn free_remote(block: NonNull<Goroutine>) {
     let pool = pool_of(block);
@@ -339,6 +351,7 @@ unsafe fn initialise(block: *mut Goroutine) {
         extra: Cell::new(ptr::null_mut()),
         uncancellable: Cell::new(0),
         pinned: Cell::new(false),
+        mark: CancelMark::new(),
     );
 }
 

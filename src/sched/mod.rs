@@ -7,7 +7,7 @@
 //!
 //! *Worker*: the OS thread of one CPU. *Host stack*: its own stack, where the loop runs. *Run queue*: its homed
 //! goroutines that are ready. *Fresh deque*: goroutines that have not started and may be stolen. *Inbox*: what others
-//! hand to it. *Injector*: fresh goroutines from threads that are no workers. *Dispatch*: to run a goroutine until it
+//! hand to it. *Command box*: what else they ask of it. *Injector*: fresh goroutines from threads that are no workers. *Dispatch*: to run a goroutine until it
 //! leaves.
 //!
 //! # Algorithm
@@ -21,6 +21,8 @@
 //! 4. Submissions collect while goroutines run, and go to the kernel when the worker has nothing to run, when 64 wait, when
 //!    the oldest is 50 µs old, or before the last ready goroutine runs.
 //! 5. Fresh goroutines start newest first; thieves, and every half millisecond the worker itself, take the oldest.
+//!
+//! 6. Whoever cancels a goroutine marks it and tells its home, which alone ends its wait (`cancel`).
 //!
 //! # Invariants
 //!
@@ -41,6 +43,8 @@ mod watch;
 #[cfg(urgo_loom)]
 mod model;
 
+#[cfg(not(urgo_loom))]
+mod cancel;
 #[cfg(not(urgo_loom))]
 mod entry;
 #[cfg(not(urgo_loom))]
@@ -80,6 +84,7 @@ mod worker;
 
 #[cfg(not(urgo_loom))]
 mod exports {
+    pub(crate) use super::cancel::cancel;
     pub(crate) use super::operation::{Performed, perform};
     pub(crate) use super::shared::{Shared, cancel_fd};
     pub(crate) use super::spawn::{Plan, SpawnRefused, free};

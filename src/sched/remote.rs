@@ -1,5 +1,6 @@
 //! The part of a worker that others reach: inbox, sleep word, fresh deque's other end, load, commands.
 
+use super::cancel::Named;
 use super::idle::SleepWord;
 use super::inbox::{Inbox, Linked};
 use super::task::Task;
@@ -25,6 +26,8 @@ pub(crate) enum Command {
     CancelFd(RawFd),
     /// This context was cancelled.
     ContextEnded(Arc<Node>),
+    /// Cancel this goroutine, which is homed here.
+    Cancel(Named),
 }
 
 /// What a worker has counted. Written by the worker alone (plain load and store), read by anyone.

@@ -195,7 +195,7 @@ mod tests {
 
     #[test]
     fn run_queue_keeps_order_while_it_grows_and_wraps() {
-        let mut slab = crate::goroutine::Slab::new();
+        let mut slab = crate::goroutine::Slab::new(std::sync::Weak::<()>::new());
         let names = names(&mut slab, 5000);
         let queue = RunQueue::new();
         // Off the start, so that the ring wraps before it grows.
@@ -223,7 +223,7 @@ mod tests {
 
     #[test]
     fn next_slot_goes_first_but_not_for_ever() {
-        let mut slab = crate::goroutine::Slab::new();
+        let mut slab = crate::goroutine::Slab::new(std::sync::Weak::<()>::new());
         let names = names(&mut slab, 2);
         let queue = RunQueue::new();
         queue.push(names[1]);

@@ -53,24 +53,26 @@ impl Shared {
         pool: Pool,
         watch: Option<Watch>,
     ) -> Arc<Shared> {
-        let foreign = Slab::new();
         let workers = remotes.len();
-        let shared = Arc::new(Shared {
-            remotes,
-            idle: Idle::new(),
-            injector: Injector::new(),
-            stop: Stop::new(workers),
-            foreign_spawned: AtomicU64::new(0),
-            ids: AtomicU64::new(0),
-            number: NUMBERS.fetch_add(1, Ordering::Relaxed) + 1,
-            observers: Mutex::new(vec![foreign.observer()]),
-            foreign: Mutex::new(Some(foreign)),
-            stack_bytes,
-            topology,
-            clock: Clock::Live,
-            entropy: Entropy::Live,
-            pool,
-            watch,
+        let shared = Arc::new_cyclic(|weak: &Weak<Shared>| {
+            let foreign = Slab::new(weak.clone());
+            Shared {
+                remotes,
+                idle: Idle::new(),
+                injector: Injector::new(),
+                stop: Stop::new(workers),
+                foreign_spawned: AtomicU64::new(0),
+                ids: AtomicU64::new(0),
+                number: NUMBERS.fetch_add(1, Ordering::Relaxed) + 1,
+                observers: Mutex::new(vec![foreign.observer()]),
+                foreign: Mutex::new(Some(foreign)),
+                stack_bytes,
+                topology,
+                clock: Clock::Live,
+                entropy: Entropy::Live,
+                pool,
+                watch,
+            }
         });
         let mut all = RUNTIMES.lock().unwrap_or_else(|e| e.into_inner());
         all.retain(|other| other.strong_count() > 0);

@@ -79,6 +79,7 @@ unsafe fn create<F, T>(
     g.cancelled.set(false);
     g.uncancellable.set(0);
     g.pinned.set(false);
+    g.mark.reset();
     g.waiting.set(Waiting::No);
     inherit(g, spawner);
     if let Some(extra) = plan.extra.take() {

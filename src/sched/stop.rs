@@ -18,17 +18,17 @@
 //! # Safety
 //!
 //! The list holds pointers to control blocks, which are type-stable; an entry counts only while its id is that of the
-//! block, and only its home worker looks behind the atomics.
+//! block (`cancel`), and only its home worker looks behind the atomics.
 
 #![allow(unsafe_code)]
 
+use super::cancel::Named;
 use super::epoch::Epoch;
 use super::shared::Shared;
 use super::worker::Worker;
 use crate::atomic::{AtomicU32, AtomicUsize, Ordering, fence};
 use crate::goroutine::{Goroutine, Status, Waiting};
 use crate::park::{Outcome, WaitReason};
-use core::ptr::NonNull;
 use std::sync::OnceLock;
 
 const RUNNING: u32 = 0;
@@ -36,15 +36,9 @@ const STOPPING: u32 = 1;
 
 #[derive(Debug)]
 struct Entry {
-    id: u64,
+    named: Named,
     home: usize,
-    goroutine: NonNull<Goroutine>,
 }
-
-// SAFETY: the pointer is only a name, except on the goroutine's home worker.
-unsafe impl Send for Entry {}
-// SAFETY: as above.
-unsafe impl Sync for Entry {}
 
 /// See the module.
 #[derive(Debug)]
@@ -138,16 +132,15 @@ impl Shared {
                         let home = g.home.load(Ordering::Relaxed);
                         if let Some(home) = self.remotes.iter().position(|r| r.as_home() == home) {
                             list.push(Entry {
-                                id: g.id(),
+                                named: Named::of(g),
                                 home,
-                                goroutine: NonNull::from(g),
                             });
                         }
                     }
                 });
             }
         }
-        list.sort_unstable_by_key(|entry| entry.id);
+        list.sort_unstable_by_key(|entry| entry.named.id);
         list
     }
 }
@@ -156,7 +149,6 @@ impl Shared {
 #[derive(Debug, Default)]
 pub(crate) struct Stopping {
     is_quiet: bool,
-    has_finished: bool,
 }
 
 impl Worker {
@@ -173,17 +165,17 @@ impl Worker {
             }
         }
         // Once this worker has finished, others may unmap the blocks that the list names.
-        if !stopping.has_finished
+        if !self.has_finished.get()
             && let Some(list) = stop.list.get()
         {
             self.cancel_in_order(list);
         }
-        if !stopping.has_finished
+        if !self.has_finished.get()
             && self.shared.alive() == 0
             && self.run_queue.is_empty()
             && self.in_flight() == 0
         {
-            stopping.has_finished = true;
+            self.has_finished.set(true);
             // Pairs with the load below.
             stop.finished.fetch_add(1, Ordering::AcqRel);
             // Always: another worker may have looked at its conditions just before our last goroutine's end reached it.
@@ -234,10 +226,7 @@ impl Worker {
             if entry.home != self.remote.index {
                 return;
             }
-            // SAFETY: control blocks are type-stable while workers run; only atomics are read until we know that it is
-            // the goroutine of the list, which is homed here, so that the rest is this thread's.
-            let g = unsafe { entry.goroutine.as_ref() };
-            if g.status() == Status::Started && g.id() == entry.id && !g.join.is_done() {
+            if let Some(g) = self.find(entry.named) {
                 if !g.cancelled.get() {
                     self.cancel(g);
                 }

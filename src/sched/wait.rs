@@ -188,7 +188,7 @@ pub(crate) fn wait_uncancellable(waiter: &Waiter, reason: WaitReason) {
     uncancellable(|| wait(waiter, reason, NEVER));
 }
 
-/// Calls `f`; no wait in it is cut short by a cancellation.
+/// Calls `f`; no wait in it is cut short by a cancellation. Nests up to 65,535 deep.
 pub(crate) fn uncancellable<R>(f: impl FnOnce() -> R) -> R {
     struct Undo<'a>(&'a Goroutine);
     impl Drop for Undo<'_> {
@@ -197,7 +197,9 @@ pub(crate) fn uncancellable<R>(f: impl FnOnce() -> R) -> R {
         }
     }
     let _undo = current().map(|g| {
-        g.uncancellable.set(g.uncancellable.get() + 1);
+        let depth = g.uncancellable.get().checked_add(1);
+        g.uncancellable
+            .set(depth.expect("uncancellable parts nest too deep"));
         Undo(g)
     });
     f()

@@ -189,11 +189,12 @@ impl Worker {
         block.stack.set(Some(stack));
         self.accepted.set(self.accepted.get().saturating_sub(1));
         block.home.store(self.remote.as_home(), Ordering::Relaxed);
-        if self.shared.stop.is_stopping() {
+        block.set_status(Status::Started);
+        // Behind the status, see `goroutine::cancel_mark`.
+        if block.mark.is_set_at_start(self.barriers()) || self.shared.stop.is_stopping() {
             // Its closure is only dropped, on its own stack, where its destructors may wait.
             block.cancelled.set(true);
         }
-        block.set_status(Status::Started);
         bump(&self.remote.counts.started, 1);
     }
 

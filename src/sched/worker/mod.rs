@@ -21,6 +21,7 @@ mod upkeep;
 pub(crate) use upkeep::bump;
 
 use super::ambient::Frames;
+use super::cancel::Line;
 use super::fresh::Fresh;
 use super::presence;
 use super::remote::Remote;
@@ -29,6 +30,7 @@ use super::shared::Shared;
 use super::stop::Stopping;
 use super::task::Task;
 use crate::atomic::Ordering;
+use crate::goroutine::cancel_mark::Barriers;
 use crate::goroutine::{Goroutine, Slab, StackPool, Waiting};
 use crate::limits::{
     FAIR_TICKS, FLUSH_AGE_US, FRESH_BATCH, LOOK_AGE_US, LOOK_CALLED_US, SPIN_US, TALK_SPIN_US,
@@ -109,6 +111,8 @@ pub(crate) struct Worker {
     pub(crate) ids: Cell<(u64, u64)>,
     /// `Stop::epoch` as of this worker's last stop turn.
     pub(crate) stop_epoch: Cell<u32>,
+    /// It has said that it has nothing more to do for the end of the runtime; others may unmap control blocks from then on.
+    pub(crate) has_finished: Cell<bool>,
     /// Goroutines that wait for room in the submission queue.
     pub(crate) submission_waiters: WaitQueue,
     /// Connections that were accepted in a row, whose goroutines have hardly started yet. Placement counts them as live: such a burst
@@ -122,6 +126,8 @@ pub(crate) struct Worker {
     frames: UnsafeCell<Frames>,
     /// Fresh goroutines that must start here.
     placed: UnsafeCell<VecDeque<Task>>,
+    /// Whom it is to cancel.
+    cancels: UnsafeCell<Line>,
     stacks: UnsafeCell<StackPool>,
     slab: UnsafeCell<Slab>,
     choice: UnsafeCell<Choice>,
@@ -136,7 +142,8 @@ impl Worker {
         fresh: Fresh,
         driver: Driver,
     ) -> Worker {
-        let slab = Slab::new();
+        let runtime = Arc::downgrade(&shared);
+        let slab = Slab::new(runtime);
         shared
             .observers
             .lock()
@@ -171,6 +178,7 @@ impl Worker {
             seen_ns: Cell::new(0),
             ids: Cell::new((0, 0)),
             stop_epoch: Cell::new(0),
+            has_finished: Cell::new(false),
             submission_waiters: WaitQueue::new(),
             accepted: Cell::new(0),
             came_early: Cell::new(false),
@@ -178,6 +186,7 @@ impl Worker {
             timers: UnsafeCell::new(Timers::default()),
             frames: UnsafeCell::default(),
             placed: UnsafeCell::default(),
+            cancels: UnsafeCell::new(Line::new()),
             stacks: UnsafeCell::new(StackPool::new(shared.stack_bytes)),
             slab: UnsafeCell::new(slab),
             choice: UnsafeCell::new(Choice::live(shared.entropy.seed())),
@@ -192,6 +201,16 @@ impl Worker {
     #[inline]
     pub(crate) fn token(&self) -> Token {
         presence::token(self.presence)
+    }
+
+    /// How its goroutines' starts and their cancellations are kept from missing each other.
+    #[inline]
+    fn barriers(&self) -> Barriers {
+        if self.presence.is_some() {
+            Barriers::Asymmetric
+        } else {
+            Barriers::Fences
+        }
     }
 
     // ------------------------------------------------------------------------------------------------- cells, borrowed
@@ -218,6 +237,12 @@ impl Worker {
     pub(crate) fn with_placed<R>(&self, f: impl FnOnce(&mut VecDeque<Task>) -> R) -> R {
         // SAFETY: as in `with_driver`.
         f(unsafe { &mut *self.placed.get() })
+    }
+
+    #[inline]
+    pub(crate) fn with_cancels<R>(&self, f: impl FnOnce(&mut Line) -> R) -> R {
+        // SAFETY: as in `with_driver`.
+        f(unsafe { &mut *self.cancels.get() })
     }
 
     #[inline]

@@ -80,10 +80,12 @@ impl Worker {
                     self.with_driver(|driver| driver.cancel_matching_fd(fd));
                 }
                 Command::ContextEnded(node) => self.context_ended(&node),
+                Command::Cancel(named) => self.cancel_in_turn(named),
             }
         }
         self.reap();
         self.fire_timers();
+        self.go_on_cancelling();
     }
 
     /// A goroutine from the inbox: readied by others, or fresh and placed here.

@@ -19,7 +19,8 @@ impl Worker {
         let timer = self
             .with_timers(|timers| timers.earliest())
             .unwrap_or(u64::MAX);
-        Some(timer.min(self.trim_at.get())).filter(|&at| at != u64::MAX)
+        let cancels = self.with_cancels(|line| line.hold_until());
+        Some(timer.min(self.trim_at.get()).min(cancels)).filter(|&at| at != u64::MAX)
     }
 
     /// Gives memory back after a peak, one batch at a time.
