@@ -96,7 +96,7 @@ mod front {
     pub use crate::blocking::blocking;
     pub use crate::go::{
         JoinError, JoinHandle, current, exit_goroutine, safepoint, scope, spawn, spawn_local,
-        uncancellable, yield_now,
+        try_scope, uncancellable, yield_now,
     };
     pub use crate::runtime::{BuildError, Builder, Handle, RunError, Runtime, run};
     pub use crate::time::{sleep, sleep_until};

@@ -16,11 +16,15 @@ mod locals;
 mod panics;
 #[path = "goroutines/placement.rs"]
 mod placement;
+#[path = "goroutines/scope_ends.rs"]
+mod scope_ends;
 #[path = "goroutines/scopes.rs"]
 mod scopes;
 #[path = "goroutines/spawning.rs"]
 mod spawning;
 #[path = "goroutines/timers.rs"]
 mod timers;
+#[path = "goroutines/try_scopes.rs"]
+mod try_scopes;
 #[path = "goroutines/uncancellable.rs"]
 mod uncancellable;

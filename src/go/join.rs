@@ -280,7 +280,8 @@ impl<T> JoinHandle<T> {
     /// returns, its value is there; [`safepoint`](crate::safepoint) counts as a wait. One that catches the unwinding
     /// (`catch_unwind`) unwinds from its next wait again, and from every one after that.
     ///
-    /// Goroutines of one worker unwind in the order in which one thread has cancelled them.
+    /// Goroutines of one worker unwind in the order in which one thread has cancelled them. As any unwinding, this poisons what a panic would
+    /// poison: locks of std that are held, a [`Once`](crate::sync::Once) that runs.
     ///
     /// ```
     /// urgo::run(|| {

@@ -7,10 +7,12 @@
 //! `sched` and below.
 
 mod builder;
+mod children;
 mod current;
 mod join;
 mod local;
 mod scope;
+mod try_scope;
 mod uncancellable;
 
 pub use crate::goroutine::StackError;
@@ -20,6 +22,7 @@ pub use current::{Current, current, exit_goroutine, safepoint, yield_now};
 pub use join::{JoinError, JoinHandle};
 pub use local::{AccessError, LocalKey};
 pub use scope::{Scope, ScopedJoinHandle, scope};
+pub use try_scope::{TryScope, try_scope};
 pub use uncancellable::uncancellable;
 
 pub(crate) use builder::{refused, spawn_on};

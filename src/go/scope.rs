@@ -8,61 +8,14 @@
 #![allow(unsafe_code)]
 
 use super::builder::{Builder, SpawnError};
+use super::children::{Children, Membership, Spared};
 use super::join::{JoinError, JoinHandle, RawJoin};
-use crate::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
-use crate::goroutine::{CancelUnwind, ExitUnwind};
-use crate::park::{Outcome, WaitReason, Waiter};
+use crate::goroutine::{CancelUnwind, ExitUnwind, Payload, discard};
 use crate::sched;
 use std::fmt;
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind, resume_unwind};
-use std::ptr;
 use std::sync::{Arc, Mutex};
-
-/// How many children are not over, and who waits for the last.
-///
-/// Ordering: SC1 `leave`'s exchange (AcqRel) pairs with `wait`'s load (Acquire): what the children did. SC2 `wait` stores
-/// the waiter (Release) before it drops its own count (AcqRel), `leave` loads it after (Acquire).
-#[derive(Debug)]
-struct Children {
-    /// Children that are not over, plus one for the scope itself while it does not wait.
-    running: AtomicUsize,
-    waiter: AtomicPtr<Waiter>,
-    panicked: AtomicBool,
-}
-
-impl Children {
-    fn enter(&self) {
-        self.running.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// One child (or the scope itself) is over. Whoever is last finishes the waiter.
-    fn leave(&self) {
-        // SC1, pairs with itself and with the load in `wait`.
-        if self.running.fetch_sub(1, Ordering::AcqRel) == 1 {
-            // SC2, pairs with the store in `wait`.
-            let waiter = self.waiter.load(Ordering::Acquire);
-            // SAFETY: the scope stored it before it dropped its own count, so it waits until this finishes it.
-            if let Some(wake) = unsafe { &*waiter }.finish(Outcome::Woken) {
-                sched::settle(wake);
-            }
-        }
-    }
-
-    /// The scope: waits for all children, whatever happens.
-    fn wait(&self) {
-        // SC1, pairs with the exchange in `leave`.
-        if self.running.load(Ordering::Acquire) == 1 {
-            return;
-        }
-        let waiter = sched::new_waiter();
-        // SC2, pairs with the load in `leave`.
-        self.waiter
-            .store((&raw const waiter).cast_mut(), Ordering::Release);
-        self.leave();
-        sched::wait_uncancellable(&waiter, WaitReason::Scope);
-    }
-}
 
 /// A scope to spawn goroutines in. Made by [`scope`].
 pub struct Scope<'scope, 'env: 'scope> {
@@ -73,8 +26,11 @@ pub struct Scope<'scope, 'env: 'scope> {
 
 /// Calls `f` with a scope in which goroutines may borrow from the surroundings, and waits for all of them.
 ///
-/// Blocks the calling goroutine until every goroutine of the scope has ended, also if `f` panics or the caller is
-/// cancelled. As `std::thread::scope`.
+/// Blocks the calling goroutine until every goroutine of the scope has ended, also if `f` panics or handles are forgotten. As
+/// `std::thread::scope`. If the caller is [cancelled](crate::JoinHandle::cancel), its wait inside `f` or for the scope's goroutines ends,
+/// these are cancelled, too, in the order of their ids, and the caller unwinds when they have ended.
+///
+/// [`try_scope`](super::try_scope) is for goroutines that may fail.
 ///
 /// # Panics
 ///
@@ -96,38 +52,38 @@ pub fn scope<'env, F, T>(f: F) -> T
 where
     F: for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> T,
 {
-    let children = Arc::new(Children {
-        running: AtomicUsize::new(1),
-        waiter: AtomicPtr::new(ptr::null_mut()),
-        panicked: AtomicBool::new(false),
-    });
-    let scope = Scope {
-        children,
-        scope: PhantomData,
-        env: PhantomData,
-    };
+    let scope = Scope::new();
     let result = catch_unwind(AssertUnwindSafe(|| f(&scope)));
-    scope.children.wait();
-    match result {
-        Err(payload) => resume_unwind(payload),
-        Ok(value) => {
-            sched::unwind_if_cancelled();
-            // The children's stores happen before `wait` returned (SC1).
-            assert!(
-                !scope.children.panicked.load(Ordering::Relaxed),
-                "a scoped goroutine panicked"
-            );
-            value
-        }
-    }
+    scope.end(result)
 }
 
-/// Counts a child out.
-struct Leave(Arc<Children>);
+impl Scope<'_, '_> {
+    pub(super) fn new() -> Self {
+        Scope {
+            children: Children::new(),
+            scope: PhantomData,
+            env: PhantomData,
+        }
+    }
 
-impl Drop for Leave {
-    fn drop(&mut self) {
-        self.0.leave();
+    /// Waits for all children, whatever happens; then it is as if nobody had caught `result`.
+    #[track_caller]
+    pub(super) fn end<T>(&self, result: std::thread::Result<T>) -> T {
+        if result
+            .as_ref()
+            .is_err_and(|payload| payload.is::<CancelUnwind>())
+        {
+            self.children.follow_parent();
+        }
+        self.children.wait();
+        match result {
+            Err(payload) => resume_unwind(payload),
+            Ok(value) => {
+                sched::unwind_if_cancelled();
+                assert!(!self.children.has_panicked(), "a scoped goroutine panicked");
+                value
+            }
+        }
     }
 }
 
@@ -136,7 +92,7 @@ impl Drop for Leave {
 struct Child<F, T> {
     f: F,
     slot: Arc<Slot<T>>,
-    leave: Leave,
+    membership: Membership,
 }
 
 /// Where a scoped goroutine's result goes: not into its control block, because the block's result may be dropped only
@@ -167,13 +123,22 @@ where
     F: FnOnce() -> T,
 {
     fn run(self) {
-        let Child { f, slot, leave } = self;
-        let result = catch_unwind(AssertUnwindSafe(f));
+        let Child {
+            f,
+            slot,
+            mut membership,
+        } = self;
+        let result = if membership.start() {
+            catch_unwind(AssertUnwindSafe(f))
+        } else {
+            discard(f);
+            Err(Box::new(CancelUnwind) as Payload)
+        };
         // A cancellation (or an exit) goes on to the goroutine's own end, which says so to whoever joins.
         let result = match result {
             Err(payload) if payload.is::<CancelUnwind>() || payload.is::<ExitUnwind>() => {
                 drop(slot);
-                drop(leave);
+                drop(membership);
                 resume_unwind(payload);
             }
             result => result,
@@ -181,19 +146,19 @@ where
         let panicked = result.is_err();
         if let SlotState::Detached = slot.replace(SlotState::Ended(result)) {
             // Nobody will take it: it goes now, while what it may borrow is there.
-            leave.0.panicked.fetch_or(panicked, Ordering::Relaxed);
+            membership.children.note_panic(panicked);
             let unwanted = slot.replace(SlotState::Detached);
             drop(catch_unwind(AssertUnwindSafe(|| drop(unwanted))));
         }
         drop(slot);
-        drop(leave);
+        drop(membership);
     }
 }
 
 impl<'scope> Scope<'scope, '_> {
     /// Spawns a goroutine that may borrow from outside the scope.
     ///
-    /// Blocks nothing.
+    /// Blocks nothing, unless the scope has a [`limit`](Self::limit).
     ///
     /// # Panics
     ///
@@ -225,15 +190,14 @@ impl<'scope> Scope<'scope, '_> {
         F: FnOnce() -> T + Send + 'scope,
         T: Send + 'scope,
     {
-        self.children.enter();
-        let leave = Leave(self.children.clone());
+        let membership = self.children.enter();
         let slot = Arc::new(Slot {
             state: Mutex::new(SlotState::Running),
         });
         let child = Child {
             f,
             slot: slot.clone(),
-            leave,
+            membership,
         };
         // SAFETY: `Send` by the bounds; the scope ends only when the child has counted out, which is after its closure and
         // result are gone (`Child`).
@@ -244,6 +208,68 @@ impl<'scope> Scope<'scope, '_> {
             children: self.children.clone(),
             scope: PhantomData,
         })
+    }
+}
+
+impl Scope<'_, '_> {
+    /// From now on, spawning in this scope waits while `n` of its goroutines are alive.
+    ///
+    /// The wait blocks the goroutine that spawns, and counts as a wait: if that one is cancelled it unwinds from there. A goroutine of the
+    /// scope that spawns in it is alive meanwhile: if all of them do, they wait for ever. Those that are
+    /// alive when the limit is set stay, even if they are more.
+    ///
+    /// # Panics
+    ///
+    /// If `n` is 0.
+    ///
+    /// ```
+    /// use std::sync::atomic::{AtomicUsize, Ordering};
+    ///
+    /// urgo::run(|| {
+    ///     let (now, most) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    ///     urgo::scope(|s| {
+    ///         s.limit(3);
+    ///         for _ in 0..100 {
+    ///             s.spawn(|| {
+    ///                 most.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+    ///                 urgo::yield_now();
+    ///                 now.fetch_sub(1, Ordering::SeqCst);
+    ///             });
+    ///         }
+    ///     });
+    ///     assert!(most.into_inner() <= 3);
+    /// });
+    /// ```
+    #[track_caller]
+    pub fn limit(&self, n: usize) {
+        assert!(n > 0, "a scope with a limit of 0 could spawn nothing");
+        self.children.set_limit(n);
+    }
+
+    /// Cancels every goroutine of the scope as [`JoinHandle::cancel`](super::JoinHandle::cancel) does, in the order of their ids; the caller,
+    /// too, if it is one of them. What is spawned from then on is dropped without being called. Blocks nothing.
+    ///
+    /// ```
+    /// urgo::run(|| {
+    ///     urgo::scope(|s| {
+    ///         for _ in 0..10 {
+    ///             s.spawn(|| urgo::sleep(std::time::Duration::MAX));
+    ///         }
+    ///         s.cancel();
+    ///     });
+    /// });
+    /// ```
+    pub fn cancel(&self) {
+        self.children.cancel(Spared::Nobody);
+    }
+
+    /// Whether the scope was cancelled. Blocks nothing.
+    pub fn is_cancelled(&self) -> bool {
+        self.children.is_cancelled()
+    }
+
+    pub(super) fn cancel_others(&self) {
+        self.children.cancel(Spared::Caller);
     }
 }
 
@@ -287,14 +313,19 @@ impl<T> ScopedJoinHandle<'_, T> {
     pub fn is_finished(&self) -> bool {
         self.raw.as_ref().is_none_or(RawJoin::is_finished)
     }
+
+    /// Ends the goroutine from outside, as [`JoinHandle::cancel`](super::JoinHandle::cancel). Blocks nothing.
+    pub fn cancel(&self) {
+        if let Some(raw) = &self.raw {
+            raw.cancel();
+        }
+    }
 }
 
 impl<T> Drop for ScopedJoinHandle<'_, T> {
     fn drop(&mut self) {
         if let SlotState::Ended(result) = self.slot.replace(SlotState::Detached) {
-            self.children
-                .panicked
-                .fetch_or(result.is_err(), Ordering::Relaxed);
+            self.children.note_panic(result.is_err());
         }
     }
 }

@@ -53,13 +53,15 @@ pub enum WaitReason {
     Barrier = 22,
     /// `WaitGroup::wait`.
     WaitGroup = 23,
+    /// `Scope::spawn` under a limit, for room.
+    ScopeRoom = 24,
 }
 
 impl WaitReason {
     /// The reason stored as `value` in a control block.
     pub(crate) fn from_u8(value: u8) -> WaitReason {
         use WaitReason::*;
-        const ALL: [WaitReason; 24] = [
+        const ALL: [WaitReason; 25] = [
             None,
             Timer,
             Join,
@@ -84,6 +86,7 @@ impl WaitReason {
             Semaphore,
             Barrier,
             WaitGroup,
+            ScopeRoom,
         ];
         ALL.get(usize::from(value)).copied().unwrap_or(None)
     }

@@ -101,6 +101,21 @@ const WAITS: &[Wait] = &[
     ("futex", || {
         let _ = urgo::sync::futex::wait(&AtomicU32::new(7), 7);
     }),
+    ("scope", || {
+        urgo::scope(|s| {
+            for _ in 0..3 {
+                s.spawn(|| urgo::sleep(Duration::MAX));
+            }
+        });
+    }),
+    ("room in a scope", || {
+        urgo::scope(|s| {
+            s.limit(1);
+            for _ in 0..3 {
+                s.spawn(|| urgo::sleep(Duration::MAX));
+            }
+        });
+    }),
 ];
 
 /// Spawns a goroutine per wait, and returns when all of them are at it, as far as can be told.

@@ -1,0 +1,255 @@
+//! The children of a scope: how many are not over, who has started, who waits for room and who for the last.
+//!
+//! # Algorithm
+//!
+//! A child is counted when it is spawned. When it starts it adds itself to those that can be cancelled, unless the scope has been cancelled: then it ends
+//! at once. When its closure and its result are gone it takes itself off and counts out. So whoever is on the list is alive
+//! for as long as the lock is held, and can be cancelled under it.
+//!
+//! The scope waits for the last child twice at most. Its first wait may be cut short, by a cancellation of the scope's own goroutine, which
+//! it passes on to the children; the second may not. The child that counts out last ends whichever is not over. The two
+//! waiters are in the record that the children share, so that a child which is late to look at the first finds it there.
+//!
+//! # Safety
+//!
+//! Control blocks and waiters are reached through pointers; the lock, and the order above, keep them alive.
+
+#![allow(unsafe_code)]
+
+use crate::atomic::{AtomicBool, Ordering};
+use crate::goroutine::Goroutine;
+use crate::park::{Outcome, WaitQueue, WaitReason, Waiter, Wake};
+use crate::sched;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::ptr::NonNull;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+/// See the module.
+pub(super) struct Children {
+    state: Mutex<State>,
+    waiters: [Waiter; 2],
+    panicked: AtomicBool,
+}
+
+struct State {
+    /// Spawned and not over.
+    alive: usize,
+    /// Started and not over, by id: in the order in which they were spawned on each worker.
+    started: BTreeMap<u64, NonNull<Goroutine>>,
+    limit: usize,
+    /// Who waits for room under the limit.
+    line: WaitQueue,
+    /// The scope waits for the last.
+    is_awaited: bool,
+    is_cancelled: bool,
+}
+
+// SAFETY: the pointers are followed under the lock only, which those that they lead to take before they go.
+unsafe impl Send for Children {}
+// SAFETY: as above; of the waiters other threads use the wait word only, which is atomic.
+unsafe impl Sync for Children {}
+
+/// Whom a cancellation spares.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Spared {
+    /// Nobody.
+    Nobody,
+    /// The running goroutine.
+    Caller,
+}
+
+impl Children {
+    /// For a scope of the calling goroutine (or thread).
+    pub(super) fn new() -> Arc<Children> {
+        Arc::new(Children {
+            state: Mutex::new(State {
+                alive: 0,
+                started: BTreeMap::new(),
+                limit: usize::MAX,
+                line: WaitQueue::new(),
+                is_awaited: false,
+                is_cancelled: false,
+            }),
+            waiters: [sched::new_waiter(), sched::new_waiter()],
+            panicked: AtomicBool::new(false),
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    /// Counts a child in. Blocks the calling goroutine while there are as many as the limit allows. Unwinds if the caller
+    /// is cancelled meanwhile.
+    pub(super) fn enter(self: &Arc<Self>) -> Membership {
+        while !self.try_enter() {
+            let waiter = sched::new_waiter();
+            {
+                let state = self.lock();
+                if state.has_room() {
+                    continue;
+                }
+                // SAFETY: under the lock; removed below unless it was popped, and not moved meanwhile.
+                unsafe { state.line.push(&waiter) };
+            }
+            if sched::wait(&waiter, WaitReason::ScopeRoom, sched::NEVER) != Outcome::Woken {
+                // SAFETY: under the lock, and pushed on this queue.
+                unsafe { self.lock().line.remove(&waiter) };
+                sched::unwind_if_cancelled();
+            }
+        }
+        Membership {
+            children: self.clone(),
+            id: None,
+        }
+    }
+
+    fn try_enter(&self) -> bool {
+        let mut state = self.lock();
+        let has_room = state.has_room();
+        state.alive += usize::from(has_room);
+        has_room
+    }
+
+    /// Sets how many may be alive when one more is spawned.
+    pub(super) fn set_limit(&self, limit: usize) {
+        let wakes = {
+            let mut state = self.lock();
+            state.limit = limit;
+            state.wake_all()
+        };
+        wakes.into_iter().for_each(sched::settle);
+    }
+
+    /// Cancels all children, those that have not started or been spawned included.
+    pub(super) fn cancel(&self, spared: Spared) {
+        let wakes = {
+            let mut state = self.lock();
+            state.is_cancelled = true;
+            let caller = match spared {
+                Spared::Nobody => None,
+                Spared::Caller => sched::current().map(Goroutine::id),
+            };
+            for (id, g) in &state.started {
+                if Some(*id) != caller {
+                    // SAFETY: it takes itself off the list, under the lock, before it ends.
+                    sched::cancel(unsafe { g.as_ref() });
+                }
+            }
+            state.wake_all()
+        };
+        wakes.into_iter().for_each(sched::settle);
+    }
+
+    pub(super) fn is_cancelled(&self) -> bool {
+        self.lock().is_cancelled
+    }
+
+    /// As the scope's own goroutine is cancelled. At the end of the runtime all are, each in its turn.
+    pub(super) fn follow_parent(&self) {
+        if !sched::worker().is_some_and(|worker| worker.shared.stop.is_stopping()) {
+            self.cancel(Spared::Nobody);
+        }
+    }
+
+    /// The scope's goroutine, last: waits for all children, whatever happens.
+    pub(super) fn wait(&self) {
+        {
+            let mut state = self.lock();
+            if state.alive == 0 {
+                return;
+            }
+            state.is_awaited = true;
+        }
+        let [first, second] = &self.waiters;
+        if sched::wait(first, WaitReason::Scope, sched::NEVER) != Outcome::Woken {
+            self.follow_parent();
+            sched::wait_uncancellable(second, WaitReason::Scope);
+        }
+    }
+
+    /// A child panicked, and nobody will join it.
+    pub(super) fn note_panic(&self, panicked: bool) {
+        self.panicked.fetch_or(panicked, Ordering::Relaxed);
+    }
+
+    /// After [`wait`](Self::wait): whether a child panicked that nobody has joined.
+    pub(super) fn has_panicked(&self) -> bool {
+        // What the children stored came before their counting out, under the lock.
+        self.panicked.load(Ordering::Relaxed)
+    }
+
+    fn leave(&self, id: Option<u64>) {
+        let (for_room, is_last) = {
+            let mut state = self.lock();
+            if let Some(id) = id {
+                state.started.remove(&id);
+            }
+            state.alive -= 1;
+            let for_room = if state.has_room() {
+                // SAFETY: under the lock; waiters remove themselves before they go.
+                unsafe { state.line.wake_one() }
+            } else {
+                None
+            };
+            (for_room, state.alive == 0 && state.is_awaited)
+        };
+        if let Some(wake) = for_room {
+            sched::settle(wake);
+        }
+        if is_last && let Some(wake) = self.waiters.iter().find_map(|w| w.finish(Outcome::Woken)) {
+            sched::settle(wake);
+        }
+    }
+}
+
+impl State {
+    /// In a scope that was cancelled there is room for all: they do not run.
+    fn has_room(&self) -> bool {
+        self.alive < self.limit || self.is_cancelled
+    }
+
+    fn wake_all(&self) -> Vec<Wake> {
+        // SAFETY: the caller has the lock, through which alone a state is reached; waiters remove themselves before they go.
+        std::iter::from_fn(|| unsafe { self.line.wake_one() }).collect()
+    }
+}
+
+impl fmt::Debug for Children {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = self.lock();
+        f.debug_struct("Children")
+            .field("alive", &state.alive)
+            .field("limit", &state.limit)
+            .field("is_cancelled", &state.is_cancelled)
+            .finish_non_exhaustive()
+    }
+}
+
+/// One child's place among the children; counts it out when it goes.
+#[derive(Debug)]
+pub(super) struct Membership {
+    pub(super) children: Arc<Children>,
+    /// Its goroutine's, once it has started.
+    id: Option<u64>,
+}
+
+impl Membership {
+    /// The child, on its own goroutine, first. `false`: the scope was cancelled, and it is not to run.
+    pub(super) fn start(&mut self) -> bool {
+        let g = sched::current().expect("a child is a goroutine");
+        let mut state = self.children.lock();
+        if !state.is_cancelled {
+            self.id = Some(g.id());
+            state.started.insert(g.id(), NonNull::from(g));
+        }
+        !state.is_cancelled
+    }
+}
+
+impl Drop for Membership {
+    fn drop(&mut self) {
+        self.children.leave(self.id);
+    }
+}
