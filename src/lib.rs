@@ -98,7 +98,9 @@ mod front {
         JoinError, JoinHandle, current, exit_goroutine, safepoint, scope, spawn, spawn_local,
         try_scope, uncancellable, yield_now,
     };
-    pub use crate::runtime::{BuildError, Builder, Handle, RunError, Runtime, run};
+    pub use crate::runtime::{
+        BuildError, Builder, Handle, RunError, Runtime, ShutdownReport, Straggler, run,
+    };
     pub use crate::time::{sleep, sleep_until};
 }
 #[cfg(not(urgo_loom))]

@@ -81,6 +81,13 @@ pub(crate) const RING_ENTRIES_DEFAULT: u32 = 1024;
 pub(crate) const BLOCKING_THREADS_DEFAULT: usize = 512;
 /// How long an idle thread of the blocking pool stays, in seconds.
 pub(crate) const BLOCKING_IDLE_SECS: u64 = 10;
+/// How long, in nanoseconds, a runtime that is being shut down may take without any goroutine ending before those that are left are given
+/// up: the grace time, within these bounds.
+pub(crate) const SHUTDOWN_PATIENCE_NS_MIN: u64 = 250_000_000;
+pub(crate) const SHUTDOWN_PATIENCE_NS_MAX: u64 = 1_000_000_000;
+/// How long whoever shuts a runtime down sleeps between two looks at it, in nanoseconds: first, and at most.
+pub(crate) const NAP_NS_FIRST: u64 = 50_000;
+pub(crate) const NAP_NS_MAX: u64 = 5_000_000;
 /// Connections a listener lets the kernel queue; the kernel clamps it to `net.core.somaxconn`.
 pub(crate) const LISTEN_BACKLOG: i32 = 4096;
 
@@ -92,4 +99,5 @@ const _: () = assert!(SLAB_BYTES_MAX >= STACK_BYTES_MAX + GUARD_BYTES);
 const _: () = assert!(
     REGION_BYTES_FIRST.is_multiple_of(CHUNK_BYTES) && REGION_BYTES_MAX >= REGION_BYTES_FIRST
 );
+const _: () = assert!(SHUTDOWN_PATIENCE_NS_MIN > 10 * NAP_NS_MAX && NAP_NS_MAX > NAP_NS_FIRST);
 const _: () = assert!(DIRECT_TICKS <= FAIR_TICKS && DIRECT_TICKS.is_power_of_two());

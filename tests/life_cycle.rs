@@ -6,5 +6,7 @@ mod support;
 mod end;
 #[path = "life_cycle/nothing_left.rs"]
 mod nothing_left;
+#[path = "life_cycle/shutdown.rs"]
+mod shutdown;
 #[path = "life_cycle/together.rs"]
 mod together;

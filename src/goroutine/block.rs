@@ -16,7 +16,8 @@
 //! | `has_ambient`, `ambient` | spawner, then home when it takes it up | the goroutine; home while it waits | nobody |
 //! | `heeds_context` | spawner | the goroutine; home while it waits | nobody |
 //! | `id`, `site`, `name`, `stack_bytes`, `vtable` | spawner | read-only | handle (frees the name) |
-//! | `status`, `reason` | spawner | home | home; anyone may read (atomics, for observers) |
+//! | `status`, `reason` | spawner | home | home |
+//! | `id`, `site`, `status`, `reason`, `home`, `join` | anyone may read (atomics, for observers) | as before | as before |
 //! | `mark` | spawner; handle | handle; home may read | nobody |
 //!
 //! A block is *published* (deque, injector, inbox: all release/acquire) between spawner and home, and by the join word
@@ -129,7 +130,7 @@ pub(crate) struct Goroutine {
     pub(crate) outcome: Cell<EndKind>,
     pub(crate) cancelled: Cell<bool>,
     // Second line; closure and result begin in it.
-    pub(crate) site: Cell<Option<&'static Location<'static>>>,
+    pub(crate) site: AtomicPtr<Location<'static>>,
     pub(crate) waiting: Cell<Waiting>,
     pub(crate) joiner: Cell<*const Waiter>,
     pub(crate) extra: Cell<*mut Extra>,
@@ -191,9 +192,21 @@ impl Goroutine {
 
     /// The goroutine's spawn site.
     pub(crate) fn site(&self) -> &'static Location<'static> {
-        self.site
-            .get()
+        self.try_site()
             .expect("a goroutine in use has a spawn site")
+    }
+
+    /// Anyone: the spawn site, if the block was ever in use.
+    pub(crate) fn try_site(&self) -> Option<&'static Location<'static>> {
+        // SAFETY: null, or stored by `set_site` from a reference that is good for ever.
+        unsafe { self.site.load(Ordering::Relaxed).as_ref() }
+    }
+
+    /// Spawner only, before the block is published.
+    #[inline]
+    pub(crate) fn set_site(&self, site: &'static Location<'static>) {
+        let site = ptr::from_ref(site).cast_mut();
+        self.site.store(site, Ordering::Relaxed);
     }
 
     /// Its name, if it has one. Goroutine, home worker or handle only.

@@ -345,7 +345,7 @@ unsafe fn initialise(block: *mut Goroutine) {
         reason: AtomicU8::new(0),
         outcome: Cell::new(EndKind::Cancelled),
         cancelled: Cell::new(false),
-        site: Cell::new(None),
+        site: AtomicPtr::new(ptr::null_mut()),
         waiting: Cell::new(Waiting::No),
         joiner: Cell::new(ptr::null()),
         extra: Cell::new(ptr::null_mut()),

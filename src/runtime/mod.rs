@@ -16,10 +16,12 @@
 mod builder;
 mod error;
 mod handle;
+mod shutdown;
 
 pub use builder::Builder;
 pub use error::{BuildError, RunError};
 pub use handle::Handle;
+pub use shutdown::{ShutdownReport, Straggler};
 
 use crate::go::{self, RawJoin};
 use crate::goroutine::End;
@@ -28,6 +30,7 @@ use std::fmt;
 use std::panic::{Location, resume_unwind};
 use std::sync::Arc;
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 /// A set of workers that runs goroutines.
 ///
@@ -137,6 +140,53 @@ impl Runtime {
             Ok(End::NoStack(error)) => Err(RunError::NoStack(error)),
             Err(error) => Err(RunError::Spawn(error)),
         }
+    }
+
+    /// Ends the runtime within a time, and says who was late.
+    ///
+    /// New work is refused from now on: [`Handle::spawn_with`] says [`SpawnError::Stopped`](crate::go::SpawnError::Stopped). Goroutines that
+    /// are there go on and may spawn. When all have ended by themselves, or after `grace`, the rest are cancelled and unwound in the order of their
+    /// ids, as when [`run`](Self::run) returns.
+    ///
+    /// Blocks the calling thread or goroutine: for `grace`, and then for as long as goroutines go on ending. If some are left and
+    /// none has ended for as long as `grace` (but at least 250 ms and at most 1 s), this returns without them, and the report says who they are: in
+    /// a [`blocking`](crate::blocking) call that does not come back, in a call that blocks their worker, in an
+    /// [`uncancellable`](crate::uncancellable) part or a `Drop` that waits. Nothing that they may still use is taken from
+    /// them: their stacks, the workers' threads and rings, the threads of the blocking calls and the memory of the runtime stay, detached, and
+    /// go when the last of them has ended, if ever. Destructors may run after this has returned, then.
+    ///
+    /// Called by one of the runtime's own goroutines, which cannot wait for itself, it waits for the others' own ends, begins the end, and returns a
+    /// report that is not complete.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// # fn main() -> Result<(), urgo::BuildError> {
+    /// let runtime = urgo::Runtime::builder().workers(1).build()?;
+    /// let (sender, receiver) = urgo::chan::unbounded::<u32>();
+    /// let builder = urgo::go::Builder::new().name("consumer");
+    /// runtime.handle().spawn_with(builder, move || receiver.iter().count()).unwrap();
+    /// let report = runtime.shutdown(Duration::from_millis(10));
+    /// assert!(report.is_complete());
+    /// println!("{report}");
+    /// for late in report.left() {
+    ///     assert_eq!(late.name(), Some("consumer"));
+    /// }
+    /// # drop(sender);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn shutdown(mut self, grace: Duration) -> ShutdownReport {
+        sched::uncancellable(|| {
+            let report = shutdown::shut_down(&self.shared, grace);
+            if report.is_complete() {
+                self.end();
+            } else {
+                // Detached.
+                self.threads.clear();
+            }
+            report
+        })
     }
 
     /// Ends the runtime: cancels all goroutines, waits for them and for the operations in flight, closes the rings, joins

@@ -62,6 +62,8 @@ mod presence;
 #[cfg(not(urgo_loom))]
 mod remote;
 #[cfg(not(urgo_loom))]
+mod roll;
+#[cfg(not(urgo_loom))]
 mod run_queue;
 #[cfg(not(urgo_loom))]
 mod shared;
@@ -86,6 +88,7 @@ mod worker;
 mod exports {
     pub(crate) use super::cancel::cancel;
     pub(crate) use super::operation::{Performed, perform};
+    pub(crate) use super::roll::Seen;
     pub(crate) use super::shared::{Shared, cancel_fd};
     pub(crate) use super::spawn::{Plan, SpawnRefused, free};
     pub(crate) use super::start::{Plan as StartPlan, StartError, start};

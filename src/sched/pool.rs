@@ -37,6 +37,8 @@ struct State {
     queue: VecDeque<Job>,
     threads: usize,
     idle: usize,
+    /// Jobs that run at this moment.
+    running: usize,
     started: u64,
     stopping: bool,
     handles: Vec<std::thread::JoinHandle<()>>,
@@ -97,6 +99,12 @@ impl Pool {
         self.inner.lock().threads
     }
 
+    /// Jobs that run or wait for a thread.
+    pub(crate) fn calls(&self) -> usize {
+        let state = self.inner.lock();
+        state.running + state.queue.len()
+    }
+
     /// Lets all threads end once the queue is empty.
     pub(crate) fn begin_stop(&self) {
         self.inner.lock().stopping = true;
@@ -141,10 +149,12 @@ impl Inner {
         let mut state = self.lock();
         loop {
             if let Some(job) = state.queue.pop_front() {
+                state.running += 1;
                 drop(state);
                 // `blocking` catches its closure's panics; this is for what a job drops.
                 discard_job(job);
                 state = self.lock();
+                state.running -= 1;
                 continue;
             }
             if state.stopping {

@@ -84,13 +84,17 @@ impl Shared {
     ///
     /// Both sums only grow and the second is never behind the first, so reading the first first makes a zero true.
     pub(crate) fn alive(&self) -> u64 {
+        let ended = self.ended();
+        self.spawned() - ended
+    }
+
+    /// Goroutines ended so far.
+    pub(crate) fn ended(&self) -> u64 {
         // Pairs with the store in `bump`.
-        let ended: u64 = self
-            .remotes
+        self.remotes
             .iter()
             .map(|r| r.counts.ended.load(Ordering::Acquire))
-            .sum();
-        self.spawned() - ended
+            .sum()
     }
 
     /// Goroutines spawned so far.

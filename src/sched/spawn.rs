@@ -72,7 +72,7 @@ unsafe fn create<F, T>(
     // SAFETY: just allocated, so initialised and ours.
     let g = unsafe { block.as_ref() };
     g.id.store(id, Ordering::Relaxed);
-    g.site.set(Some(plan.site));
+    g.set_site(plan.site);
     g.join.reset();
     g.joiner.set(ptr::null());
     g.stack.set(None);
@@ -278,7 +278,7 @@ impl Shared {
         let block = {
             let mut slab = self.foreign.lock().unwrap_or_else(|e| e.into_inner());
             // Under the lock, which the end takes too when it begins: either it sees our count, or we see it.
-            if self.stop.is_stopping() {
+            if !self.stop.is_open() {
                 return Err(SpawnRefused::Stopped);
             }
             let slab = slab.as_mut().ok_or(SpawnRefused::Stopped)?;

@@ -3,6 +3,7 @@
 //!
 //! # Algorithm
 //!
+//! 0. `begin_close`, if there is time: goroutines from outside are refused, nothing else.
 //! 1. `begin_stop`: the phase becomes *stopping*. From here on a goroutine that starts is cancelled from the first: its
 //!    closure is dropped on its own stack, where destructors may wait. A spawn is refused.
 //! 2. Each worker says that it is quiet: what it starts from then on is cancelled already. The last to do so lists all
@@ -24,6 +25,8 @@
 
 use super::cancel::Named;
 use super::epoch::Epoch;
+use super::remote::Command;
+use super::roll::{Roll, Seen};
 use super::shared::Shared;
 use super::worker::Worker;
 use crate::atomic::{AtomicU32, AtomicUsize, Ordering, fence};
@@ -32,7 +35,8 @@ use crate::park::{Outcome, WaitReason};
 use std::sync::OnceLock;
 
 const RUNNING: u32 = 0;
-const STOPPING: u32 = 1;
+const CLOSING: u32 = 1;
+const STOPPING: u32 = 2;
 
 #[derive(Debug)]
 struct Entry {
@@ -51,6 +55,8 @@ pub(crate) struct Stop {
     list: OnceLock<Vec<Entry>>,
     cursor: AtomicUsize,
     finished: AtomicUsize,
+    /// Who was there when it began, if anybody wants to know.
+    pub(super) roll: OnceLock<Roll>,
 }
 
 impl Stop {
@@ -63,16 +69,22 @@ impl Stop {
             list: OnceLock::new(),
             cursor: AtomicUsize::new(0),
             finished: AtomicUsize::new(0),
+            roll: OnceLock::new(),
         }
     }
 
     #[inline]
     pub(crate) fn is_stopping(&self) -> bool {
-        // Pairs with the store in `begin`.
+        // Pairs with the store in `begin_stop`.
         self.phase.load(Ordering::Acquire) == STOPPING
     }
 
-    /// Whether all workers have left: nobody reads what is sent to them any more.
+    /// Under the lock of foreign spawns: whether goroutines from outside are let in.
+    pub(crate) fn is_open(&self) -> bool {
+        self.phase.load(Ordering::Relaxed) == RUNNING
+    }
+
+    /// Any thread. Whether all workers have done their part and leave their threads.
     pub(crate) fn is_over(&self) -> bool {
         // Pairs with the addition in `stop_turn`.
         self.finished.load(Ordering::Acquire) == self.workers
@@ -85,6 +97,29 @@ impl Stop {
 }
 
 impl Shared {
+    /// Any thread. Goroutines from outside are refused from now on; those that are there go on, and may spawn.
+    pub(crate) fn begin_close(&self) {
+        let _foreign = self.foreign.lock().unwrap_or_else(|e| e.into_inner());
+        if self.stop.is_open() {
+            // Read under the lock, and by nobody for what came before.
+            self.stop.phase.store(CLOSING, Ordering::Relaxed);
+        }
+    }
+
+    /// Any thread, some time after the end has begun. If a worker has not come to its part of it, so that there is no list of whom to
+    /// cancel: cancels all of `seen` that have started, each by its own home, and says so.
+    pub(crate) fn cancel_unlisted(&self, seen: &[Seen]) -> bool {
+        if self.stop.list.get().is_some() {
+            return false;
+        }
+        for seen in seen {
+            if let Some(home) = seen.home {
+                self.remotes[home].command(Command::Cancel(seen.named));
+            }
+        }
+        true
+    }
+
     /// Any thread. Starts the end; returns at once.
     pub(crate) fn begin_stop(&self) {
         {
@@ -158,6 +193,7 @@ impl Worker {
         self.stop_epoch.set(stop.epoch.now());
         if !stopping.is_quiet {
             stopping.is_quiet = true;
+            self.name_those_left();
             // Pairs with itself: the last worker sees what the others did before.
             if stop.quiet.fetch_add(1, Ordering::AcqRel) + 1 == stop.workers {
                 stop.list.get_or_init(|| self.shared.list_started());
@@ -176,13 +212,12 @@ impl Worker {
             && self.in_flight() == 0
         {
             self.has_finished.set(true);
-            // Pairs with the load below.
+            // Pairs with the load in `is_over`.
             stop.finished.fetch_add(1, Ordering::AcqRel);
             // Always: another worker may have looked at its conditions just before our last goroutine's end reached it.
             self.shared.stop_moved();
         }
-        // Pairs with the addition above.
-        let all_finished = stop.finished.load(Ordering::Acquire) == stop.workers;
+        let all_finished = stop.is_over();
         if all_finished {
             self.shared.pool.begin_stop();
             self.shared.end_watch();

@@ -191,8 +191,12 @@ impl Worker {
         block.home.store(self.remote.as_home(), Ordering::Relaxed);
         block.set_status(Status::Started);
         // Behind the status, see `goroutine::cancel_mark`.
-        if block.mark.is_set_at_start(self.barriers()) || self.shared.stop.is_stopping() {
+        if self.shared.stop.is_stopping() {
+            self.name_late_starter(block);
             // Its closure is only dropped, on its own stack, where its destructors may wait.
+            block.cancelled.set(true);
+        } else if block.mark.is_set_at_start(self.barriers()) {
+            // As above.
             block.cancelled.set(true);
         }
         bump(&self.remote.counts.started, 1);

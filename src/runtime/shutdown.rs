@@ -1,0 +1,200 @@
+//! Ending a runtime within a time: who was still there, and who could not be ended.
+//!
+//! # Algorithm
+//!
+//! 1. Goroutines from outside are refused. Those that are there go on, and may spawn.
+//! 2. Wait until all have ended by themselves, for the grace time at most.
+//! 3. Call the roll, and begin the end as `sched::stop` has it: cancel in spawn order, unwind, ack, close the rings.
+//! 4. Wait for that as long as it gets on. If for a while no goroutine has ended, though some are left, call the roll again: those
+//!    cannot be ended. If not even the list of those to cancel has come about, because a worker is stuck, cancel each of the roll by
+//!    itself before.
+//! 5. If all have ended, join the threads. If not, let go of them.
+//!
+//! What cannot be ended is left as it is: its stack, its worker's thread and ring, the blocking thread that runs a call for it, and the
+//! memory that all of them share stay until it ends by itself, since each of them may still be used. Then they go as they would have gone.
+
+use crate::debug::WaitReason;
+use crate::limits::{NAP_NS_FIRST, NAP_NS_MAX, SHUTDOWN_PATIENCE_NS_MAX, SHUTDOWN_PATIENCE_NS_MIN};
+use crate::sched::{self, Seen, Shared};
+use crate::time;
+use std::fmt;
+use std::panic::Location;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// A goroutine that was still there.
+#[derive(Clone, Debug)]
+pub struct Straggler {
+    id: u64,
+    name: Option<Box<str>>,
+    site: &'static Location<'static>,
+    reason: WaitReason,
+    worker: Option<usize>,
+}
+
+impl Straggler {
+    /// The goroutine's id.
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// The name its builder gave it. Missing if its worker was stuck and could not tell.
+    pub fn name(&self) -> Option<&str> {
+        self.name.as_deref()
+    }
+
+    /// Where it was spawned.
+    pub fn spawn_site(&self) -> &'static Location<'static> {
+        self.site
+    }
+
+    /// What it waited for. [`WaitReason::None`] if it ran, was ready to run, or had not started.
+    pub fn wait_reason(&self) -> WaitReason {
+        self.reason
+    }
+
+    /// The index of its worker; `None` if it had not started.
+    pub fn worker(&self) -> Option<usize> {
+        self.worker
+    }
+}
+
+impl fmt::Display for Straggler {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "goroutine {}", self.id)?;
+        if let Some(name) = self.name() {
+            write!(f, " '{name}'")?;
+        }
+        write!(f, " spawned at {}:{}", self.site.file(), self.site.line())?;
+        match (self.worker, self.reason) {
+            (None, _) => f.write_str(", not started"),
+            (Some(worker), WaitReason::None) => write!(f, ", running on worker {worker}"),
+            (Some(worker), reason) => write!(f, ", waiting on worker {worker}: {reason:?}"),
+        }
+    }
+}
+
+/// What [`Runtime::shutdown`](super::Runtime::shutdown) found.
+#[derive(Clone, Debug)]
+#[must_use = "it says who could not be ended"]
+pub struct ShutdownReport {
+    left: Vec<Straggler>,
+    not_ended: Vec<Straggler>,
+    blocking_calls: usize,
+    is_complete: bool,
+}
+
+impl ShutdownReport {
+    /// Who was still there when the grace time was over, in the order of ids. Empty if all had ended by themselves.
+    pub fn left(&self) -> &[Straggler] {
+        &self.left
+    }
+
+    /// Who of those could not be ended, and what they were at in the end. Empty if the runtime has ended.
+    pub fn not_ended(&self) -> &[Straggler] {
+        &self.not_ended
+    }
+
+    /// Calls of [`blocking`](crate::blocking) that still run or wait for a thread.
+    pub fn blocking_calls(&self) -> usize {
+        self.blocking_calls
+    }
+
+    /// Whether the runtime has ended: all goroutines unwound, all operations acked, all rings closed, all threads joined.
+    pub fn is_complete(&self) -> bool {
+        self.is_complete
+    }
+}
+
+impl fmt::Display for ShutdownReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (left, not_ended) = (self.left.len(), self.not_ended.len());
+        write!(
+            f,
+            "{left} goroutine(s) were left when the grace time was over; {not_ended} could not be ended"
+        )?;
+        for straggler in &self.not_ended {
+            write!(f, "\n  {straggler}")?;
+        }
+        if self.blocking_calls > 0 {
+            write!(f, "\n  {} blocking call(s) still run", self.blocking_calls)?;
+        }
+        Ok(())
+    }
+}
+
+/// Steps 1 to 4. The caller has to join the threads if the report is complete, and to let go of them if not.
+pub(super) fn shut_down(shared: &Arc<Shared>, grace: Duration) -> ShutdownReport {
+    let own = sched::worker()
+        .filter(|worker| Arc::ptr_eq(&worker.shared, shared))
+        .and_then(|_| sched::current().map(|g| g.id()));
+    shared.begin_close();
+    let alone = u64::from(own.is_some());
+    nap_until(grace, || shared.alive() <= alone);
+    let mut seen = shared.call_roll();
+    seen.retain(|seen| Some(seen.named.id) != own);
+    let roll = shared.keep_roll(seen);
+    shared.begin_stop();
+    let is_complete = own.is_none()
+        && (has_ended(shared, grace) || {
+            // A stuck worker keeps the others from being cancelled in order; then in disorder.
+            shared.cancel_unlisted(&roll.seen) && has_ended(shared, grace)
+        });
+    let describe = |seen: &Seen| Straggler {
+        id: seen.named.id,
+        name: roll.name_of(seen.named.id),
+        site: seen.site,
+        reason: seen.reason,
+        worker: seen.home,
+    };
+    let mut not_ended = Vec::new();
+    if !is_complete {
+        not_ended = shared.call_roll();
+        not_ended.retain(|seen| Some(seen.named.id) != own);
+    }
+    ShutdownReport {
+        left: roll.seen.iter().map(describe).collect(),
+        not_ended: not_ended.iter().map(describe).collect(),
+        blocking_calls: shared.pool.calls(),
+        is_complete,
+    }
+}
+
+/// Waits for the end of all workers' work for as long as it gets on. Blocks the calling goroutine or thread.
+fn has_ended(shared: &Shared, grace: Duration) -> bool {
+    let patience = grace.clamp(
+        Duration::from_nanos(SHUTDOWN_PATIENCE_NS_MIN),
+        Duration::from_nanos(SHUTDOWN_PATIENCE_NS_MAX),
+    );
+    let mut ended = shared.ended();
+    loop {
+        let gets_on = || shared.stop.is_over() || shared.alive() == 0 || shared.ended() != ended;
+        if !nap_until(patience, gets_on) {
+            return false;
+        }
+        if shared.alive() == 0 {
+            // Nothing is left that could keep the workers.
+            nap_until(Duration::MAX, || shared.stop.is_over());
+        }
+        if shared.stop.is_over() {
+            return true;
+        }
+        ended = shared.ended();
+    }
+}
+
+/// Waits until `condition` holds, for `limit` at most; whether it holds. Nobody tells when it does, so that ending a goroutine costs
+/// nothing more; naps grow with the time waited. Blocks the calling goroutine or thread.
+fn nap_until(limit: Duration, condition: impl Fn() -> bool) -> bool {
+    let started = Instant::now();
+    let mut nap = Duration::from_nanos(NAP_NS_FIRST);
+    while !condition() {
+        let left = limit.saturating_sub(started.elapsed());
+        if left.is_zero() {
+            return condition();
+        }
+        time::sleep(nap.min(left));
+        nap = (nap * 2).min(Duration::from_nanos(NAP_NS_MAX));
+    }
+    true
+}
