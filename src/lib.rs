@@ -76,6 +76,8 @@ pub mod debug;
 pub mod go;
 mod goroutine;
 #[cfg(not(urgo_loom))]
+pub mod host;
+#[cfg(not(urgo_loom))]
 mod io;
 mod limits;
 #[cfg(not(urgo_loom))]

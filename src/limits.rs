@@ -88,6 +88,12 @@ pub(crate) const SHUTDOWN_PATIENCE_NS_MAX: u64 = 1_000_000_000;
 /// How long whoever shuts a runtime down sleeps between two looks at it, in nanoseconds: first, and at most.
 pub(crate) const NAP_NS_FIRST: u64 = 50_000;
 pub(crate) const NAP_NS_MAX: u64 = 5_000_000;
+/// Bits of the number of an operation that outside threads carry out: which of its owner's slots it has, and the slot's generation. With
+/// these two, an owner has 2⁴⁴ operations in its life and 2²² at a time; a slot whose generations are used up is not used again.
+pub(crate) const HOST_SLOT_BITS: u32 = 22;
+pub(crate) const HOST_GENERATION_BITS: u32 = 22;
+/// Owners of such operations in the life of a process (workers that have had any), so that no number is given twice.
+pub(crate) const HOST_OWNERS_MAX: usize = (1 << (64 - HOST_SLOT_BITS - HOST_GENERATION_BITS)) - 1;
 /// Connections a listener lets the kernel queue; the kernel clamps it to `net.core.somaxconn`.
 pub(crate) const LISTEN_BACKLOG: i32 = 4096;
 

@@ -1,6 +1,7 @@
 //! Counts of a runtime.
 
 use crate::atomic::Ordering;
+use crate::host::HostCounters;
 use crate::sched::{self, Shared};
 
 /// What [`metrics`] counts.
@@ -15,6 +16,8 @@ pub struct Metrics {
     pub workers: Vec<WorkerMetrics>,
     /// Threads of the blocking pool.
     pub blocking_threads: usize,
+    /// Operations that outside threads carry out.
+    pub host: HostCounters,
 }
 
 /// One worker's part of [`Metrics`]. Workers publish their counts at every turn, so they may lag a little.
@@ -96,10 +99,15 @@ pub(crate) fn of(shared: &Shared) -> Metrics {
             },
         }
     });
+    let mut host = HostCounters::default();
+    for remote in &shared.remotes {
+        host.add(&remote.outside.counters());
+    }
     Metrics {
         goroutines: shared.alive() as usize,
         spawned: shared.spawned(),
         workers: workers.collect(),
         blocking_threads: shared.pool.threads(),
+        host,
     }
 }

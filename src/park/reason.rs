@@ -55,6 +55,8 @@ pub enum WaitReason {
     WaitGroup = 23,
     /// `Scope::spawn` under a limit, for room.
     ScopeRoom = 24,
+    /// `host::Submitted::wait`, for an outside thread.
+    Host = 25,
 }
 
 impl WaitReason {
@@ -87,6 +89,7 @@ impl WaitReason {
             Barrier,
             WaitGroup,
             ScopeRoom,
+            Host,
         ];
         ALL.get(usize::from(value)).copied().unwrap_or(None)
     }

@@ -1,7 +1,7 @@
 //! # Purpose
 //!
 //! Runs goroutines: workers pinned to CPUs, each with its run queue, fresh deque, inbox, timers and ring; waiting and
-//! waking; operations; placement and stealing; falling asleep and waking up; and the orderly end.
+//! waking; operations, of the kernel's and of outside threads; placement and stealing; falling asleep and waking up; and the orderly end.
 //!
 //! # Words
 //!
@@ -51,6 +51,8 @@ mod entry;
 mod fresh;
 #[cfg(not(urgo_loom))]
 mod operation;
+#[cfg(not(urgo_loom))]
+pub(crate) mod outside;
 #[cfg(not(urgo_loom))]
 mod overflow;
 #[cfg(not(urgo_loom))]

@@ -3,6 +3,7 @@
 use super::cancel::Named;
 use super::idle::SleepWord;
 use super::inbox::{Inbox, Linked};
+use super::outside::{Desk, Token};
 use super::task::Task;
 use super::watch::Running;
 use crate::ambient::Node;
@@ -19,7 +20,7 @@ impl Linked for Goroutine {
     }
 }
 
-/// What others ask of a worker besides running goroutines. Rare, so behind a lock.
+/// What others ask of a worker besides running goroutines. Seldom next to that, so behind a lock; first in, first out.
 #[derive(Clone, Debug)]
 pub(crate) enum Command {
     /// Cancel the operations in flight on this descriptor number.
@@ -28,6 +29,8 @@ pub(crate) enum Command {
     ContextEnded(Arc<Node>),
     /// Cancel this goroutine, which is homed here.
     Cancel(Named),
+    /// Let the answer to an operation that was handed to an outside thread stand.
+    Apply(Token),
 }
 
 /// What a worker has counted. Written by the worker alone (plain load and store), read by anyone.
@@ -62,6 +65,8 @@ pub(crate) struct Remote {
     pub(crate) placed: AtomicUsize,
     pub(crate) commands: Mutex<Vec<Command>>,
     pub(crate) has_commands: AtomicBool,
+    /// Operations of its goroutines that outside threads carry out.
+    pub(crate) outside: Desk,
     pub(crate) ring_fd: AtomicI32,
     /// The kick for kernels without futex operations.
     pub(crate) eventfd: OnceLock<EventFd>,
@@ -87,6 +92,7 @@ impl Remote {
             placed: AtomicUsize::new(0),
             commands: Mutex::new(Vec::new()),
             has_commands: AtomicBool::new(false),
+            outside: Desk::new(),
             ring_fd: AtomicI32::new(-1),
             eventfd: OnceLock::new(),
             counts: Counts::default(),
@@ -111,15 +117,27 @@ impl Remote {
 
     /// Any thread. Leaves a command and makes sure that the worker looks at it.
     pub(crate) fn command(&self, command: Command) {
+        if self.leave_command(command) {
+            self.rouse();
+        }
+    }
+
+    /// Any thread. Leaves a command; `true`: the caller must rouse the worker.
+    #[must_use]
+    pub(crate) fn leave_command(&self, command: Command) -> bool {
         self.commands
             .lock()
             .unwrap_or_else(|e| e.into_inner())
             .push(command);
         // Pairs with the swap in `take_commands`.
         self.has_commands.store(true, Ordering::Release);
-        if self.sleep.notify_after_post() {
-            self.rouse();
-        }
+        self.sleep.notify_after_post()
+    }
+
+    /// Anyone: whether others have left something for this worker alone.
+    #[inline]
+    pub(crate) fn has_mail(&self) -> bool {
+        !self.inbox.is_empty() || self.has_commands.load(Ordering::Relaxed)
     }
 
     /// Owner worker only.

@@ -10,7 +10,7 @@
 //!    goroutines that have started and not ended, in the order of their ids.
 //! 3. A cursor goes through the list. The home worker of the goroutine under the cursor cancels it and moves the cursor
 //!    on when that goroutine has ended, or when it waits for something that cannot be cut short (a wait inside a `Drop`,
-//!    the children of a scope, a blocking task): then the others must go on, since it may wait for them.
+//!    the children of a scope, a blocking task, an outside thread that has been asked to let go): then the others must go on, since it may wait for them.
 //! 4. When nobody is alive any more, each worker drains its ring, says that it has finished, and leaves when all have:
 //!    until then it may be kicked.
 //!

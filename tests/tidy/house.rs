@@ -54,6 +54,8 @@ pub(crate) const HOUSE: &[Room] = &[
                       &["tracing"]),
     room("time",      &["atomic", "limits", "fatal", "seam", "park", "ambient", "goroutine", "timer", "sched", "go"],
                       &["urgo_sys"]),
+    room("host",      &["atomic", "limits", "fatal", "seam", "park", "goroutine", "timer", "sched", "time"],
+                      &[]),
     room("sync",      &["atomic", "limits", "fatal", "seam", "park", "goroutine", "timer", "sched", "time"],
                       &["crossbeam_utils", "lock_api"]),
     room("chan",      &["atomic", "limits", "fatal", "seam", "park", "goroutine", "timer", "sched", "time", "sync"],
@@ -65,9 +67,9 @@ pub(crate) const HOUSE: &[Room] = &[
     room("context",   &["atomic", "limits", "fatal", "seam", "park", "ambient", "goroutine", "timer", "sched", "go", "time", "sync", "chan"],
                       &[]),
     // Above the API.
-    room("debug",     &["atomic", "limits", "fatal", "seam", "park", "goroutine", "timer", "sched", "blocking", "time", "go", "sync", "chan", "io", "net"],
+    room("debug",     &["atomic", "limits", "fatal", "seam", "park", "goroutine", "timer", "sched", "blocking", "time", "go", "host", "sync", "chan", "io", "net"],
                       &["libc", "tracing", "urgo_arch", "urgo_sys", "urgo_uring"]),
-    room("runtime",   &["atomic", "limits", "fatal", "seam", "park", "goroutine", "timer", "sched", "blocking", "time", "go", "sync", "chan", "io", "net", "debug"],
+    room("runtime",   &["atomic", "limits", "fatal", "seam", "park", "goroutine", "timer", "sched", "blocking", "time", "go", "host", "sync", "chan", "io", "net", "debug"],
                       &["crossbeam_deque", "crossbeam_utils", "io_uring", "libc", "tracing", "urgo_arch", "urgo_sys", "urgo_uring"]),
 ];
 

@@ -342,11 +342,13 @@ impl Worker {
             slab,
             driver,
             shared,
+            remote,
             presence,
             ..
         } = self;
         // The ring goes first: nothing the kernel could write to is left behind it.
         drop(driver);
+        remote.outside.retire();
         shared
             .observers
             .lock()

@@ -9,7 +9,6 @@
 use super::super::idle;
 use super::super::task::Task;
 use super::{Worker, bump};
-use crate::atomic::Ordering;
 use crate::limits::{BUSY_SUBMISSIONS, TALK_SPIN_US};
 use crossbeam_deque::Steal;
 use std::os::fd::AsRawFd;
@@ -58,8 +57,7 @@ impl Worker {
             let _ = self.with_driver(|driver| driver.wait(deadline));
             // Not worth it: the other side fell asleep meanwhile, too, and has to be woken for the next word.
             let was_short = self.shared.clock.ticks().saturating_sub(asleep) < 2 * self.talk_spin;
-            self.is_talking
-                .set(was_short && !self.remote.inbox.is_empty());
+            self.is_talking.set(was_short && self.remote.has_mail());
             self.flush_at.set(u64::MAX);
         } else if self.with_driver(|driver| driver.sq_pending()) > 0 {
             let _ = self.with_driver(|driver| driver.flush());
@@ -77,7 +75,7 @@ impl Worker {
         let until = self.shared.clock.ticks().saturating_add(self.spin * 8);
         loop {
             if self.shared.stop.has_moved(self.stop_epoch.get())
-                || !self.remote.inbox.is_empty()
+                || self.remote.has_mail()
                 || self.with_driver(|driver| driver.cq_ready())
             {
                 return true;
@@ -117,9 +115,8 @@ impl Worker {
 
     /// Every source, as step 4 of the idle protocol demands.
     pub(super) fn has_work(&self) -> bool {
-        !self.remote.inbox.is_empty()
+        self.remote.has_mail()
             || self.with_placed(|placed| !placed.is_empty())
-            || self.remote.has_commands.load(Ordering::Relaxed)
             || !self.shared.injector.is_empty()
             || self.with_driver(|driver| driver.cq_ready())
             || self
@@ -142,10 +139,7 @@ impl Worker {
         }
         loop {
             let found = self.steal();
-            if found
-                || !self.remote.inbox.is_empty()
-                || self.with_driver(|driver| driver.cq_ready())
-            {
+            if found || self.remote.has_mail() || self.with_driver(|driver| driver.cq_ready()) {
                 self.leave_search();
                 return true;
             }
@@ -167,7 +161,7 @@ impl Worker {
     /// work for anyone, so it is this worker's turn. (Whoever posts it rouses a sleeper only, and this one does not sleep.)
     fn linger(&self, until: u64) -> Option<bool> {
         loop {
-            if !self.remote.inbox.is_empty() || self.with_driver(|driver| driver.cq_ready()) {
+            if self.remote.has_mail() || self.with_driver(|driver| driver.cq_ready()) {
                 return Some(true);
             }
             if self.with_driver(|driver| driver.has_work_flag())

@@ -9,6 +9,7 @@
 use super::super::operation::Operation;
 use super::super::remote::Command;
 use super::super::task::Task;
+use super::super::wait::settle;
 use super::Worker;
 use crate::goroutine::{Goroutine, Status};
 use crate::limits::{FAIR_TICKS, FLUSH_BATCH, FRESH_BATCH, TIMERS_AT_ONCE};
@@ -81,6 +82,11 @@ impl Worker {
                 }
                 Command::ContextEnded(node) => self.context_ended(&node),
                 Command::Cancel(named) => self.cancel_in_turn(named),
+                Command::Apply(token) => {
+                    if let Some(wake) = self.remote.outside.apply(token) {
+                        settle(wake);
+                    }
+                }
             }
         }
         self.reap();
