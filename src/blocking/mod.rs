@@ -24,7 +24,7 @@ type Job<'a> = Box<dyn FnOnce() + Send + 'a>;
 /// Blocks the calling goroutine, not its worker. The pool grows on demand up to
 /// [`Builder::blocking_threads`](crate::Builder::blocking_threads), beyond which calls wait for their turn; its threads are
 /// not pinned and end after ten idle seconds. `f` may borrow from the caller. It runs to its end even if the goroutine is
-/// cancelled meanwhile. On a plain thread `f` is simply called.
+/// cancelled meanwhile. On a plain thread `f` is simply called. Requests that can be called off are [operations](crate::host).
 ///
 /// # Panics
 ///

@@ -12,7 +12,8 @@ use std::sync::Arc;
 /// An answer is the outside's last word: whatever the waiter has lent is its own again from there on. Dropping the completer
 /// without an answer is one, too: a [`Fault`] of the kind [`Abandoned`](super::FaultKind::Abandoned).
 ///
-/// Answering blocks nothing for longer than a lock that is held for some tens of nanoseconds.
+/// Answering blocks nothing for longer than a lock that is held for some tens of nanoseconds. It takes such locks, so it is not for signal
+/// handlers.
 pub struct Completer<T> {
     /// Until it has answered.
     side: Option<Side<T>>,

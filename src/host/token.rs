@@ -8,11 +8,11 @@ use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 
-/// A [`Completer`] as a number: for foreign functions, which hand it back to a callback.
+/// A [`Completer`](super::Completer) as a number: for foreign functions, which hand it back to a callback.
 ///
 /// Any number may be answered, from any thread, any number of times, before, during and after the life of its runtime. If it is not
 /// that of an operation that is out, unanswered, and was turned into a token, nothing happens but that a counter is moved
-/// ([`counters`](super::counters)). A number is never given twice in a process. On 64-bit targets it fits into a `void *`.
+/// ([`counters`](super::counters)). (Not from a signal handler: answering takes a lock.) A number is never given twice in a process. On 64-bit targets it fits into a `void *`.
 ///
 /// ```
 /// use std::ffi::c_void;

@@ -65,8 +65,8 @@ pub(crate) struct Remote {
     pub(crate) placed: AtomicUsize,
     pub(crate) commands: Mutex<Vec<Command>>,
     pub(crate) has_commands: AtomicBool,
-    /// Operations of its goroutines that outside threads carry out.
-    pub(crate) outside: Desk,
+    /// Operations of its goroutines that outside threads carry out. Apart, so that their locking does not disturb what is beside it.
+    pub(crate) outside: Box<Desk>,
     pub(crate) ring_fd: AtomicI32,
     /// The kick for kernels without futex operations.
     pub(crate) eventfd: OnceLock<EventFd>,
@@ -92,7 +92,7 @@ impl Remote {
             placed: AtomicUsize::new(0),
             commands: Mutex::new(Vec::new()),
             has_commands: AtomicBool::new(false),
-            outside: Desk::new(),
+            outside: Box::new(Desk::new()),
             ring_fd: AtomicI32::new(-1),
             eventfd: OnceLock::new(),
             counts: Counts::default(),

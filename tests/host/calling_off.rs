@@ -7,7 +7,7 @@ use std::sync::mpsc;
 use std::thread::ThreadId;
 use std::time::Duration;
 
-use urgo::host::{Operation, Submitted, WaitError};
+use urgo::host::{Operation, Submitted, Token, WaitError};
 
 use crate::answers::{fault_of, here, submitted};
 use crate::support::{Drops, hush_planned_panics, runtime, wait_until};
@@ -193,6 +193,21 @@ fn host_hook_may_wait_and_borrow() {
             .wait_timeout(SOON);
         assert!(matches!(outcome, Err(WaitError::TimedOut)));
         assert_eq!(log.get(), 1);
+    });
+}
+
+#[test]
+fn host_hook_may_answer_by_itself() {
+    runtime(1).run(|| {
+        let token = Cell::new(None::<Token>);
+        let outcome = Operation::<u32>::register()
+            .unwrap()
+            .on_cancel(|| token.get().unwrap().ack())
+            .submit(|completer| token.set(Some(completer.into_token())))
+            .wait_timeout(SOON);
+        assert!(matches!(outcome, Err(WaitError::TimedOut)));
+        token.get().unwrap().complete(1_u32);
+        assert_eq!((here().cancelled, here().stale, here().out()), (1, 1, 0));
     });
 }
 

@@ -19,6 +19,9 @@
 //! Plain threads have no worker to apply at: for them the answering thread applies at once. An answer that comes while the goroutine
 //! still submits goes the same way as all others.
 //!
+//! Applying is the only moment at which a goroutine's runtime sees the outside, in an order that the command box has fixed: what a tape
+//! would have to hold is which answers were applied between which dispatches.
+//!
 //! # Invariants
 //!
 //! A slot goes `Free` → `Open` → `Claimed` → `Applied` → `Free` (or from any state but `Free` to the next generation's `Free`, if the
