@@ -63,7 +63,7 @@ impl WaitReason {
     /// The reason stored as `value` in a control block.
     pub(crate) fn from_u8(value: u8) -> WaitReason {
         use WaitReason::*;
-        const ALL: [WaitReason; 25] = [
+        const ALL: [WaitReason; 26] = [
             None,
             Timer,
             Join,
