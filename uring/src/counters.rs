@@ -6,6 +6,8 @@
 pub struct Counters {
     /// Ops registered.
     pub registered: u64,
+    /// Ops whose SQE was published.
+    pub submitted: u64,
     /// Ops that ended with a result of their own (errors included).
     pub completed: u64,
     /// Ops that ended with `-ECANCELED` or `-EINTR` after they had been marked for cancellation.
@@ -14,13 +16,16 @@ pub struct Counters {
     pub faulted: u64,
     /// Ops withdrawn before their SQE was published.
     pub withdrawn: u64,
+    /// Ops given up by [`Ring::abandon`](crate::Ring::abandon) while the kernel could still write their memory.
+    pub leaked: u64,
     /// Records for an op that had already ended.
     pub dup: u64,
     /// Records of an earlier generation of a slot.
     pub stale: u64,
     /// Records that no request of this ring can have caused.
     pub foreign: u64,
-    /// Records for a slot that is out of service because its generations are used up.
+    /// Records of ops whose owner was retired ([`Ring::retire`](crate::Ring::retire)), or for a slot that is out of service
+    /// because its generations are used up.
     pub retired: u64,
     /// Records with `F_MORE`, handed on as [`Event::Record`](crate::Event).
     pub records: u64,
@@ -61,7 +66,13 @@ pub struct Counters {
 impl Counters {
     /// Ops that have ended, one way or another.
     pub fn ended(&self) -> u64 {
-        self.completed + self.cancelled + self.faulted + self.withdrawn
+        self.completed + self.cancelled + self.faulted + self.withdrawn + self.leaked
+    }
+
+    /// Ops that are queued or in the kernel.
+    #[inline]
+    pub fn in_flight(&self) -> u64 {
+        self.submitted - (self.completed + self.cancelled + self.faulted + self.leaked)
     }
 
     /// Records that were counted and not applied.

@@ -26,8 +26,9 @@
 //! published with release by `io-uring`'s queue (the kernel acquires it in `enter`), the completion tail is acquired
 //! (the kernel releases it after writing the records). [`RingView`] reads the same words from other threads as hints.
 //!
-//! **Invariants.** `registered = completed + cancelled + faulted + withdrawn + unfinished`, checked by
-//! [`Ring::check`]; exactly one `Ready` per op; no slot is reused before its outcome was taken.
+//! **Invariants.** `registered = completed + cancelled + faulted + withdrawn + leaked + unfinished`, and nothing is
+//! unfinished when a ring has been retired, dropped or abandoned; checked by [`Ring::check`]. Exactly one `Ready` per op; no
+//! slot is reused before its outcome was taken. `table_model.rs` walks every state that two ops can reach and checks each.
 //!
 //! **Fails when.** Set-up: [`SetupError`]. Submission queue full: [`SqFull`], the entry comes back. Table full:
 //! [`TableFull`]. `enter` errors: the table in `enter.rs`; those that mean lost completions or a broken caller are fatal.
@@ -50,7 +51,7 @@ mod view;
 
 pub use capabilities::Capabilities;
 pub use counters::Counters;
-pub use ring::{Event, Flushed, Reaped, Ring, SqFull, Waited};
+pub use ring::{ChainFull, Event, Flushed, Reaped, Ring, SqFull, Waited};
 pub use setup::Config;
 pub use setup_error::SetupError;
 pub use table::{Outcome, Phase, TableFull};

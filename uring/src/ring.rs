@@ -64,10 +64,10 @@ const OWED_CAPACITY: usize = 64;
 ///
 /// # Dropping
 ///
-/// The owner should end its ops first ([`cancel_all`](Ring::cancel_all), then [`wait`](Ring::wait) and
-/// [`reap`](Ring::reap) until [`in_flight`](Ring::in_flight) is 0), because only it can release what late results bring,
-/// such as accepted descriptors. As a last resort dropping does the same and discards the results. That wait has no
-/// bound: returning earlier would let the kernel write into memory that its owner believes free. Nor does closing the ring
+/// The owner should end its ops first (with [`retire`](Ring::retire), or [`cancel_all`](Ring::cancel_all), then
+/// [`wait`](Ring::wait) and [`reap`](Ring::reap) until [`in_flight`](Ring::in_flight) is 0), because only it can release what
+/// late results bring, such as accepted descriptors. As a last resort dropping retires and discards the results. That wait
+/// has no bound: returning earlier would let the kernel write into memory that its owner believes free. Nor does closing the ring
 /// help: the kernel ends requests after `close` on its own time. What can be cancelled ends at once; disk requests
 /// end when the device answers. Cancels are sent again every second, for ops that were between two states when the first came.
 ///
@@ -88,6 +88,8 @@ pub struct Ring {
     /// When cancels that met their op between two states are sent again.
     renew_at_ns: Option<u64>,
     process_id: u32,
+    /// Dropping does not wait: the ops are out of the books.
+    is_abandoned: bool,
     /// Bound to its thread.
     _thread: PhantomData<*mut ()>,
 }
@@ -103,6 +105,21 @@ enum Owed {
 /// The submission queue is full; here is the entry back. Flush, reap, and queue it again: the op is still registered.
 #[derive(Debug)]
 pub struct SqFull(pub squeue::Entry);
+
+/// The submission queue has too little room for the chain. Flush, reap, and queue it again: its ops are still registered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ChainFull;
+
+impl std::fmt::Display for ChainFull {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            f,
+            "the submission queue has too little room for the whole chain"
+        )
+    }
+}
+
+impl std::error::Error for ChainFull {}
 
 /// What became of the SQEs at a flush.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -192,6 +209,7 @@ impl Ring {
             supported,
             renew_at_ns: None,
             process_id: host::process_id(),
+            is_abandoned: false,
             io: ManuallyDrop::new(io),
             _thread: PhantomData,
         })
@@ -257,7 +275,8 @@ impl Ring {
     ///
     /// Everything the entry points to must stay valid, and unmoved and untouched as the op demands, until
     /// [`reap`](Self::reap) reports the op `Ready` or dropping the ring has returned. The ring must not be leaked before.
-    /// The entry must not link to its successor: control requests may come in between.
+    /// The entry must not link to its successor, since control requests may come in between
+    /// ([`queue_chain`](Self::queue_chain) links), nor ask for no record on success: the op would never be over.
     #[inline]
     #[track_caller]
     pub unsafe fn queue(&mut self, token: Token, entry: squeue::Entry) -> Result<(), SqFull> {
@@ -274,6 +293,56 @@ impl Ring {
             Published::Nothing => {}
             Published::SendCancel => self.send_cancel(token),
         }
+        Ok(())
+    }
+
+    /// Writes the SQEs of several ops as one chain: the kernel starts each when the one before has succeeded. They lie next
+    /// to each other and are handed over by one enter, since a chain ends where a submission ends.
+    ///
+    /// Each op has its own token, owner, record and outcome. When one fails (a short read or write is a failure too), those
+    /// behind it end with `-ECANCELED` though nobody cancelled them: [`Outcome::cancel_marked`] is false. Cancelling the
+    /// one that runs breaks the chain. One that has not started cannot be cancelled: the kernel does not find it, and its
+    /// cancel is sent again until it runs or the chain breaks. If the kernel runs out of memory for requests in the middle,
+    /// it cuts the chain there, and the second part starts without waiting for the first.
+    ///
+    /// # Errors
+    ///
+    /// [`ChainFull`]: there is not enough room for all. Nothing was written; the ops are still registered. Flush, reap, and
+    /// queue the chain again.
+    ///
+    /// # Panics
+    ///
+    /// If an op is not in phase `Registered` or appears twice, or if the chain is longer than the submission queue.
+    ///
+    /// # Safety
+    ///
+    /// As for [`queue`](Self::queue), for each entry. The links are set here.
+    #[track_caller]
+    pub unsafe fn queue_chain(
+        &mut self,
+        chain: &[(Token, squeue::Entry)],
+    ) -> Result<(), ChainFull> {
+        assert!(
+            chain.len() <= self.sq_entries as usize,
+            "a chain of {} does not fit into a submission queue of {}",
+            chain.len(),
+            self.sq_entries
+        );
+        for (at, &(token, _)) in chain.iter().enumerate() {
+            self.table.expect_registered(token);
+            assert!(
+                chain[..at].iter().all(|&(other, _)| other != token),
+                "{token:?} is twice in one chain"
+            );
+        }
+        if !self.owed.is_empty() {
+            self.pay_owed();
+        }
+        if (self.sq_space_left() as usize) < chain.len() {
+            self.table.counters.sq_full += 1;
+            return Err(ChainFull);
+        }
+        self.push_chain(chain);
         Ok(())
     }
 

@@ -16,11 +16,15 @@
 //! | NotifFirst | ! | ! | marked | Terminal, Ready | Terminal, Ready | dup | ! |
 //! | Terminal | ! | ! | - | dup | dup | dup | Free, gen+1 |
 //!
+//! Two more events come to the table as a whole, at the end of its owners. *Retire*, with nothing published: Registered is
+//! withdrawn, Terminal given up, and every token issued so far is of a retired owner. *Leak*: what is published goes out of
+//! the books, its memory for ever the kernel's.
+//!
 //! Queued and InFlight are one stored state: they differ only in whether the kernel has taken the SQE, which is read off
 //! the slot's SQE number and the number of SQEs taken so far. *Acked* is the instant inside `take`.
 //!
 //! A record of an older generation is `stale` in every state, of a newer one (never issued) `foreign`, and for a slot out
-//! of service `retired`.
+//! of service, or of a token whose owner is retired, `retired`.
 //!
 //! **Order of slots.** The free list is last in, first out, so that a busy ring keeps using the few slots that are in
 //! cache. That is safe because a token never repeats: a slot whose 40-bit generation is used up goes out of service.
@@ -32,7 +36,8 @@
 use crate::counters::Counters;
 use crate::token::{GENERATION_MAX, Kind, Owner, SLOTS_MAX, Token};
 
-const CHUNK_BITS: u32 = 8;
+/// Small in unit tests, so that growth is common and a table is cheap to copy.
+const CHUNK_BITS: u32 = if cfg!(test) { 2 } else { 8 };
 const CHUNK_SLOTS: usize = 1 << CHUNK_BITS;
 const CHUNKS_MAX: usize = SLOTS_MAX as usize / CHUNK_SLOTS;
 const NIL: u32 = u32::MAX;
@@ -118,6 +123,8 @@ struct Slot {
     owner: Option<Owner>,
     /// Number of the op's SQE, counted from 1, once published.
     sqe: u64,
+    /// Generations below this belong to retired owners.
+    retired_below: u64,
     /// Valid in Terminal and AwaitNotif.
     res: i32,
     flags: u32,
@@ -137,6 +144,7 @@ const EMPTY: Slot = Slot {
     generation: 0,
     owner: None,
     sqe: 0,
+    retired_below: 0,
     res: 0,
     flags: 0,
     fd: -1,
@@ -181,6 +189,7 @@ pub(crate) enum Applied {
 }
 
 #[derive(Debug)]
+#[cfg_attr(test, derive(Clone))]
 pub(crate) struct Table {
     chunks: Vec<Box<[Slot; CHUNK_SLOTS]>>,
     free: u32,
@@ -189,7 +198,6 @@ pub(crate) struct Table {
     limit: u32,
     /// Chain heads by `fd & (len - 1)`; the length is a power of two.
     heads: Vec<u32>,
-    published: u32,
     live: u32,
     terminal: u32,
     pub(crate) counters: Counters,
@@ -207,7 +215,6 @@ impl Table {
             used: 0,
             limit: limit.min(SLOTS_MAX),
             heads: Vec::new(),
-            published: 0,
             live: 0,
             terminal: 0,
             counters: Counters::default(),
@@ -350,7 +357,7 @@ impl Table {
         slot.state = State::Published;
         slot.sqe = sqe;
         let owes_cancel = slot.cancel == Cancel::Marked;
-        self.published += 1;
+        self.counters.submitted += 1;
         if owes_cancel {
             Published::SendCancel
         } else {
@@ -532,7 +539,6 @@ impl Table {
             libc::EFAULT => self.counters.faulted += 1,
             _ => self.counters.completed += 1,
         }
-        self.published -= 1;
         self.terminal += 1;
         owner.map_or(Applied::Discarded, Applied::Ready)
     }
@@ -541,6 +547,8 @@ impl Table {
     fn discard(&mut self, token: Token) -> Applied {
         let slot = *self.at(token.slot());
         let counter = if slot.state == State::Retired {
+            &mut self.counters.retired
+        } else if token.generation() < slot.retired_below {
             &mut self.counters.retired
         } else if token.generation() < slot.generation {
             &mut self.counters.stale
@@ -573,6 +581,53 @@ impl Table {
         self.terminal -= 1;
         self.release(token.slot());
         outcome
+    }
+
+    /// The `n`-th slot's op, if its outcome waits to be taken. For walks over everything, `0..used()`.
+    pub(crate) fn finished_at(&self, index: u32) -> Option<(Token, Owner)> {
+        let slot = self.at(index);
+        let owner = slot.owner.filter(|_| slot.state == State::Terminal)?;
+        Some((Token::new(slot.kind, index, slot.generation), owner))
+    }
+
+    /// Registered -> Free(gen+1), for every such op.
+    pub(crate) fn withdraw_all(&mut self) {
+        for index in 0..self.used {
+            if self.at(index).state == State::Registered {
+                self.unlink(index);
+                self.counters.withdrawn += 1;
+                self.release(index);
+            }
+        }
+    }
+
+    /// Everything -> Free(gen+1); later records of any token issued so far are `retired`. Nothing may be published.
+    pub(crate) fn retire(&mut self) {
+        assert_eq!(self.published(), 0, "an op is still the kernel's");
+        self.withdraw_all();
+        for index in 0..self.used {
+            if self.at(index).state == State::Terminal {
+                self.terminal -= 1;
+                self.release(index);
+            }
+            let slot = self.at_mut(index);
+            slot.retired_below = slot.generation;
+        }
+    }
+
+    /// Published -> Free(gen+1), unacknowledged: their memory is never given back. Returns how many.
+    #[must_use]
+    pub(crate) fn leak(&mut self) -> u64 {
+        let before = self.counters.leaked;
+        self.withdraw_all();
+        for index in 0..self.used {
+            if Self::is_unfinished(self.at(index).state) {
+                self.unlink(index);
+                self.counters.leaked += 1;
+                self.release(index);
+            }
+        }
+        self.counters.leaked - before
     }
 
     #[inline]
@@ -618,7 +673,7 @@ impl Table {
     /// Published and not over: the kernel may write their memory.
     #[inline]
     pub(crate) fn published(&self) -> usize {
-        self.published as usize
+        self.counters.in_flight() as usize
     }
 
     /// Neither over nor withdrawn.
@@ -629,7 +684,9 @@ impl Table {
     /// The accounting invariant, and that chains and counts agree with the slots. Walks the whole table.
     pub(crate) fn check(&self) -> Result<(), &'static str> {
         if self.counters.registered != self.counters.ended() + self.unfinished() as u64 {
-            return Err("registered != completed + cancelled + faulted + withdrawn + unfinished");
+            return Err(
+                "registered != completed + cancelled + faulted + withdrawn + leaked + unfinished",
+            );
         }
         let count = |wanted: fn(State) -> bool| {
             (0..self.used).filter(|&i| wanted(self.at(i).state)).count()
@@ -640,7 +697,7 @@ impl Table {
         if count(|s| s == State::Terminal) != self.terminal as usize {
             return Err("finished ops miscounted");
         }
-        if count(|s| Self::is_unfinished(s) && s != State::Registered) != self.published as usize {
+        if count(|s| Self::is_unfinished(s) && s != State::Registered) != self.published() {
             return Err("published ops miscounted");
         }
         let with_fd = (0..self.used)
@@ -679,3 +736,7 @@ fn misuse(token: Token, what: &str) -> ! {
 #[cfg(test)]
 #[path = "table_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "table_model.rs"]
+mod model;

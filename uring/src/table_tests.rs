@@ -1,4 +1,4 @@
-//! The table against a naive model, and every interleaving of two small ops.
+//! The table against a naive model, with long random lives of many ops. `table_model.rs` has every short life of two.
 
 use std::collections::HashSet;
 use std::num::NonZeroUsize;
@@ -6,8 +6,6 @@ use std::num::NonZeroUsize;
 use proptest::prelude::*;
 
 use super::*;
-use crate::kick::{Heard, Kicks};
-use crate::token::Control;
 
 const NOTIF: u32 = NOTIFICATION;
 
@@ -293,226 +291,6 @@ proptest! {
     }
 }
 
-// ------------------------------------------------------------------------------------- every interleaving of two small ops
-
-#[derive(Clone, Copy, Debug)]
-enum Move {
-    Register,
-    Publish,
-    Cancel,
-    /// The cancel request's own record.
-    CancelRecord(i32),
-    Record(i32, u32),
-    Take,
-}
-
-#[derive(Clone, Debug)]
-struct Script {
-    kind: Kind,
-    moves: Vec<Move>,
-    outcome: i32,
-}
-
-/// The records of one op, result and flags each, and what it comes to.
-type Answer = (Kind, &'static [(i32, u32)], i32);
-
-/// One op's life for each kernel answer, cancel point and order of the two records.
-fn scripts() -> Vec<Script> {
-    let answers: [Answer; 10] = [
-        (Kind::OneShot, &[(8, 0)], 8),
-        (Kind::OneShot, &[(3, 0)], 3),
-        (Kind::OneShot, &[(-libc::EFAULT, 0)], -libc::EFAULT),
-        (Kind::OneShot, &[(-libc::ECANCELED, 0)], -libc::ECANCELED),
-        (Kind::Multishot, &[(4, MORE), (5, MORE), (0, 0)], 0),
-        (
-            Kind::Multishot,
-            &[(4, MORE), (-libc::ECANCELED, 0)],
-            -libc::ECANCELED,
-        ),
-        (Kind::ZeroCopy, &[(8, MORE), (0, NOTIF)], 8),
-        (Kind::ZeroCopy, &[(0, NOTIF), (8, MORE)], 8),
-        (Kind::ZeroCopy, &[(-libc::ECANCELED, 0)], -libc::ECANCELED),
-        (
-            Kind::ZeroCopy,
-            &[(-libc::EPIPE, MORE), (0, NOTIF)],
-            -libc::EPIPE,
-        ),
-    ];
-    let mut scripts = Vec::new();
-    for (kind, records, outcome) in answers {
-        let mut base = vec![Move::Register, Move::Publish];
-        base.extend(records.iter().map(|&(res, flags)| Move::Record(res, flags)));
-        base.push(Move::Take);
-        scripts.push(Script {
-            kind,
-            moves: base.clone(),
-            outcome,
-        });
-        // Before submission, after it, between records, after the last one.
-        for at in 1..base.len() {
-            let mut moves = base.clone();
-            moves.insert(at, Move::Cancel);
-            scripts.push(Script {
-                kind,
-                moves,
-                outcome,
-            });
-        }
-        // Sent after publishing; its own record first or last.
-        for own_record in [0, -libc::ENOENT, -libc::EALREADY] {
-            for at in [3, base.len()] {
-                let mut moves = base.clone();
-                moves.insert(2, Move::Cancel);
-                moves.insert(at, Move::CancelRecord(own_record));
-                scripts.push(Script {
-                    kind,
-                    moves,
-                    outcome,
-                });
-            }
-        }
-    }
-    scripts
-}
-
-/// One op while its script runs.
-#[derive(Debug)]
-struct Run<'a> {
-    script: &'a Script,
-    next: usize,
-    token: Option<Token>,
-    resumes: u32,
-    is_cancel_due: bool,
-    is_over: bool,
-}
-
-impl<'a> Run<'a> {
-    fn new(script: &'a Script) -> Run<'a> {
-        Run {
-            script,
-            next: 0,
-            token: None,
-            resumes: 0,
-            is_cancel_due: false,
-            is_over: false,
-        }
-    }
-
-    fn step(&mut self, number: usize, table: &mut Table, kicks: &mut Kicks) {
-        let next = self.script.moves[self.next];
-        self.next += 1;
-        match next {
-            Move::Register => {
-                self.token = Some(table.register(self.script.kind, 7, owner(number)).unwrap());
-            }
-            Move::Publish => {
-                let token = self.token.unwrap();
-                let debt = table.publish(token, 10);
-                assert_eq!(debt == Published::SendCancel, self.is_cancel_due);
-                // A failed enter takes nothing: the op stays queued, and its memory the kernel's.
-                assert_eq!(table.phase(token, 9), Phase::Queued);
-                assert_eq!(table.phase(token, 10), Phase::InFlight);
-            }
-            Move::Cancel => {
-                let token = self.token.unwrap();
-                let _ = table.mark_cancel(token);
-                assert_eq!(table.mark_cancel(token), CancelDebt::Nothing, "idempotent");
-                self.is_cancel_due = table.is_cancel_marked(token) && !self.is_over;
-            }
-            Move::CancelRecord(res) => {
-                let mut counters = Counters::default();
-                let heard = kicks.apply(Control::Cancel(0), res, 0, &mut counters);
-                assert_eq!(
-                    heard,
-                    Heard::Nothing,
-                    "a cancel's own record resumes nobody"
-                );
-            }
-            Move::Record(res, flags) => self.apply(number, table, res, flags),
-            Move::Take => self.take(table),
-        }
-    }
-
-    fn apply(&mut self, number: usize, table: &mut Table, res: i32, flags: u32) {
-        let token = self.token.unwrap();
-        match table.apply(token, res, flags) {
-            Applied::Ready(who) => {
-                assert_eq!(who, owner(number));
-                self.resumes += 1;
-                self.is_over = true;
-                let dups = table.counters.dup;
-                assert_eq!(table.apply(token, res, flags), Applied::Discarded);
-                assert_eq!(
-                    table.counters.dup,
-                    dups + 1,
-                    "a second last record is a duplicate"
-                );
-            }
-            Applied::Record(who) => assert_eq!(who, owner(number)),
-            Applied::Held => assert!(
-                !table.is_finished(token),
-                "the buffer is still the kernel's"
-            ),
-            Applied::Discarded => panic!("{:?}: a proper record was discarded", self.script),
-        }
-    }
-
-    fn take(&mut self, table: &mut Table) {
-        let token = self.token.unwrap();
-        assert_eq!(self.resumes, 1, "exactly one resume: {:?}", self.script);
-        let outcome = table.take(token);
-        assert_eq!(outcome.res, self.script.outcome);
-        assert_eq!(outcome.cancel_marked, self.is_cancel_due);
-        let stales = table.counters.stale;
-        assert_eq!(table.apply(token, 0, 0), Applied::Discarded);
-        assert_eq!(table.counters.stale, stales + 1, "a late record is stale");
-    }
-}
-
-/// Calls `visit` with every merge of `a` and `b` moves, as bits: set means the second op moves.
-fn each_merge(a: usize, b: usize, visit: &mut impl FnMut(u32)) {
-    fn go(a: usize, b: usize, done: u32, bits: u32, visit: &mut impl FnMut(u32)) {
-        if a == 0 && b == 0 {
-            return visit(bits);
-        }
-        if a > 0 {
-            go(a - 1, b, done + 1, bits, visit);
-        }
-        if b > 0 {
-            go(a, b - 1, done + 1, bits | 1 << done, visit);
-        }
-    }
-    go(a, b, 0, 0, visit);
-}
-
-#[test]
-fn every_interleaving_of_two_ops_keeps_the_promises() {
-    let scripts = scripts();
-    // One table for all: every run reuses slots of the one before, under new generations.
-    let mut table = Table::new();
-    let mut kicks = Kicks::default();
-    let mut runs = 0u64;
-    for (i, first) in scripts.iter().enumerate() {
-        // Every seventh partner, counted from each script anew, keeps this to seconds.
-        for second in scripts[i..].iter().step_by(7) {
-            each_merge(first.moves.len(), second.moves.len(), &mut |bits| {
-                let mut pair = [Run::new(first), Run::new(second)];
-                for at in 0..first.moves.len() + second.moves.len() {
-                    let number = (bits >> at & 1) as usize;
-                    pair[number].step(number, &mut table, &mut kicks);
-                }
-                assert_eq!((table.published(), table.unfinished()), (0, 0));
-                runs += 1;
-            });
-            table.check().unwrap();
-        }
-    }
-    assert_eq!(table.used(), 2, "two ops at a time need two slots");
-    assert_eq!(table.counters.registered, 2 * runs);
-    assert_eq!(table.counters.ended(), 2 * runs);
-    assert!(runs > 500_000, "{runs}");
-}
-
 // --------------------------------------------------------------------------------------------------------------- corners
 
 #[test]
@@ -546,6 +324,43 @@ fn a_slot_whose_generations_are_used_up_goes_out_of_service() {
     assert_eq!(table.apply(last, 0, 0), Applied::Discarded);
     assert_eq!(table.counters.retired, 1);
     table.check().unwrap();
+}
+
+#[test]
+fn retired_owners_tokens_are_told_from_stale_ones() {
+    let mut table = Table::new();
+    let tokens: Vec<Token> = (0..20)
+        .map(|n| {
+            table
+                .register(Kind::OneShot, n % 3, owner(n as usize))
+                .unwrap()
+        })
+        .collect();
+    for &token in &tokens[..10] {
+        let _ = table.publish(token, 1);
+        assert!(matches!(table.apply(token, 1, 0), Applied::Ready(_)));
+    }
+    table.retire();
+    table.check().unwrap();
+    assert_eq!((table.unfinished(), table.counters.withdrawn), (0, 10));
+    assert_eq!(table.counters.registered, table.counters.ended());
+    for &token in &tokens {
+        assert_eq!(table.apply(token, 0, 0), Applied::Discarded);
+    }
+    assert_eq!(table.counters.retired, 20);
+    let next = table.register(Kind::OneShot, 1, owner(0)).unwrap();
+    table.withdraw(next);
+    assert_eq!(table.apply(next, 0, 0), Applied::Discarded);
+    assert_eq!((table.counters.retired, table.counters.stale), (20, 1));
+}
+
+#[test]
+#[should_panic(expected = "an op is still the kernel's")]
+fn retiring_while_the_kernel_has_an_op_panics() {
+    let mut table = Table::new();
+    let token = table.register(Kind::OneShot, -1, owner(0)).unwrap();
+    let _ = table.publish(token, 1);
+    table.retire();
 }
 
 #[test]

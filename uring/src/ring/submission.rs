@@ -13,6 +13,7 @@ use io_uring::squeue;
 use super::{Flushed, Owed, Ring};
 use crate::enter::{self, Entered, Mode};
 use crate::kick;
+use crate::table::Published;
 use crate::token::Token;
 
 impl Ring {
@@ -37,6 +38,30 @@ impl Ring {
         self.pending += u32::from(is_written);
         self.table.counters.sqes += u64::from(is_written);
         is_written
+    }
+
+    /// The caller has seen that there is room for all. No control request comes in between: cancels that were asked for
+    /// earlier follow the chain.
+    pub(super) fn push_chain(&mut self, chain: &[(Token, squeue::Entry)]) {
+        let mut to_cancel = Vec::new();
+        for (at, (token, entry)) in chain.iter().enumerate() {
+            let mut entry = entry.clone().user_data(token.user_data());
+            if at + 1 < chain.len() {
+                entry = entry.flags(squeue::Flags::IO_LINK);
+            }
+            let is_written = self.push(&entry);
+            assert!(
+                is_written,
+                "the submission queue has less room than it said"
+            );
+            match self.table.publish(*token, self.table.counters.sqes) {
+                Published::Nothing => {}
+                Published::SendCancel => to_cancel.push(*token),
+            }
+        }
+        for token in to_cancel {
+            self.send_cancel(token);
+        }
     }
 
     pub(super) fn send_cancel(&mut self, token: Token) {

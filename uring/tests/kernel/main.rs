@@ -2,10 +2,12 @@
 //! their own run themselves again as a child.
 
 mod cancel;
+mod chains;
 mod harness;
 mod kicks;
 mod life;
 mod queues;
+mod retirement;
 mod set_up;
 mod streams;
 mod waits;
