@@ -1,4 +1,4 @@
-//! The one door to `io_uring_enter`. Every call goes through [`enter`]; fault injection has its seam here.
+//! The one door to `io_uring_enter`. Every call goes through [`enter`], for rings with a plan of faults behind `Ring::enter_or_fail`.
 //!
 //! **What each errno means in this call, and what is done:**
 //!
@@ -63,7 +63,7 @@ pub(crate) enum Entered {
 }
 
 /// How one enter behaves.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
     /// Submit only.
     Submit,
@@ -137,7 +137,7 @@ pub(crate) fn try_enter(io: &IoUring, to_submit: u32, mode: Mode) -> Result<u32,
 }
 
 #[cold]
-fn answer(errno: i32) -> Entered {
+pub(crate) fn answer(errno: i32) -> Entered {
     match errno {
         libc::ETIME => Entered::TimedOut,
         libc::EINTR => Entered::Interrupted,

@@ -9,6 +9,8 @@
 
 mod completion;
 mod drain;
+#[cfg(feature = "fault-injection")]
+mod faulty;
 mod rousing;
 mod submission;
 
@@ -90,6 +92,8 @@ pub struct Ring {
     process_id: u32,
     /// Dropping does not wait: the ops are out of the books.
     is_abandoned: bool,
+    #[cfg(feature = "fault-injection")]
+    faults: Option<Box<crate::faults::Faults>>,
     /// Bound to its thread.
     _thread: PhantomData<*mut ()>,
 }
@@ -190,6 +194,14 @@ impl Ring {
     /// [`SetupError`] with cause and remedy. When memory is short, smaller rings are tried before giving up; see
     /// [`sq_entries`](Self::sq_entries) for the size that came out.
     pub fn new(config: &Config) -> Result<Ring, SetupError> {
+        #[cfg(feature = "fault-injection")]
+        if let Some(plan) = crate::faults::Plan::from_environment() {
+            return Ring::with_faults(config, &plan);
+        }
+        Ring::make(config)
+    }
+
+    fn make(config: &Config) -> Result<Ring, SetupError> {
         let setup::Made {
             io,
             capabilities,
@@ -210,6 +222,8 @@ impl Ring {
             renew_at_ns: None,
             process_id: host::process_id(),
             is_abandoned: false,
+            #[cfg(feature = "fault-injection")]
+            faults: None,
             io: ManuallyDrop::new(io),
             _thread: PhantomData,
         })
@@ -285,8 +299,12 @@ impl Ring {
             self.pay_owed();
         }
         let entry = entry.user_data(token.user_data());
+        #[cfg(feature = "fault-injection")]
+        let (original, entry) = (entry.clone(), self.entry_or_nop(token, entry));
         if !self.push(&entry) {
             self.table.counters.sq_full += 1;
+            #[cfg(feature = "fault-injection")]
+            let entry = self.original(token, original);
             return Err(SqFull(entry));
         }
         match self.table.publish(token, self.table.counters.sqes) {

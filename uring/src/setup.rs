@@ -114,6 +114,10 @@ fn climb_down(config: &Config, disabled: Capabilities) -> Result<IoUring, SetupE
 }
 
 fn build(entries: u32, cq_entries: u32, has_array: bool) -> Result<IoUring, i32> {
+    #[cfg(feature = "fault-injection")]
+    if let Some(errno) = crate::faults::refused_setup() {
+        return Err(errno);
+    }
     let mut builder = IoUring::builder();
     builder
         .dontfork()

@@ -739,4 +739,4 @@ mod tests;
 
 #[cfg(test)]
 #[path = "table_model.rs"]
-mod model;
+pub(crate) mod model;

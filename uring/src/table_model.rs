@@ -17,7 +17,7 @@
 //!
 //! Counters do not direct the table, so a state is known by everything else.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::{BuildHasherDefault, Hasher};
 use std::num::NonZeroUsize;
 
@@ -267,20 +267,22 @@ struct World {
     quirk: Quirk,
     ops: [Op; 2],
     /// Written and not taken, oldest first.
-    sq: Vec<Sqe>,
+    sq: [Option<Sqe>; 5],
     written: u64,
     end: End,
     /// What the counters must say.
     counts: Counts,
+    /// The first op's, once it has been taken.
+    verdict: Option<Outcome>,
 }
 
 /// A state without what only counts.
 #[derive(PartialEq, Eq, Hash)]
 struct Key {
     ops: [Op; 2],
-    sq: Vec<Sqe>,
+    sq: [Option<Sqe>; 5],
     end: End,
-    slots: Vec<(u8, u8, u64, u64)>,
+    slots: [(u8, u8, u64, u64); 2],
 }
 
 fn owner(number: usize) -> Owner {
@@ -296,28 +298,28 @@ impl World {
             shapes,
             quirk,
             ops,
-            sq: Vec::new(),
+            sq: [None; 5],
             written: 0,
             end: End::Open,
             counts: Counts::default(),
+            verdict: None,
         }
     }
 
     fn key(&self) -> Key {
-        let slots = (0..self.table.used())
-            .map(|index| {
-                let slot = self.table.at(index);
-                (
-                    slot.state as u8,
-                    slot.cancel as u8,
-                    slot.generation,
-                    slot.retired_below,
-                )
-            })
-            .collect();
+        let mut slots = [(0, 0, 0, 0); 2];
+        for (index, key) in (0..self.table.used()).zip(&mut slots) {
+            let slot = self.table.at(index);
+            *key = (
+                slot.state as u8,
+                slot.cancel as u8,
+                slot.generation,
+                slot.retired_below,
+            );
+        }
         Key {
             ops: self.ops,
-            sq: self.sq.clone(),
+            sq: self.sq,
             end: self.end,
             slots,
         }
@@ -328,7 +330,7 @@ impl World {
     }
 
     fn taken(&self) -> u64 {
-        self.written - self.sq.len() as u64
+        self.written - self.sq.iter().flatten().count() as u64
     }
 
     // ------------------------------------------------------------------------------------------------ what can happen
@@ -341,9 +343,9 @@ impl World {
         for i in 0..2 {
             self.actions_of(i, out);
         }
-        match self.sq.first() {
+        match self.sq[0] {
             Some(Sqe::Op(_)) => out.push(Action::Take(0)),
-            Some(&Sqe::Cancel(i)) if matches!(self.ops[i].held, Held::Running { .. }) => {
+            Some(Sqe::Cancel(i)) if matches!(self.ops[i].held, Held::Running { .. }) => {
                 out.extend([0, -libc::ENOENT, ALREADY].map(Action::Take));
             }
             Some(Sqe::Cancel(_)) => out.push(Action::Take(-libc::ENOENT)),
@@ -375,8 +377,8 @@ impl World {
                 _ => {}
             }
         }
-        match self.sq.first() {
-            Some(&Sqe::Cancel(i)) if is_over(i) => Some(Action::Take(-libc::ENOENT)),
+        match self.sq[0] {
+            Some(Sqe::Cancel(i)) if is_over(i) => Some(Action::Take(-libc::ENOENT)),
             Some(Sqe::Op(1)) => Some(Action::Take(0)),
             _ => None,
         }
@@ -504,7 +506,8 @@ impl World {
     }
 
     fn write(&mut self, sqe: Sqe) {
-        self.sq.push(sqe);
+        let free = self.sq.iter().position(Option::is_none);
+        self.sq[free.expect("two ops, two cancels and one renewed")] = Some(sqe);
         self.written += 1;
     }
 
@@ -599,7 +602,9 @@ impl World {
     }
 
     fn take_sqe(&mut self, answer: i32) {
-        match self.sq.remove(0) {
+        let first = self.sq[0].take().expect("something is written");
+        self.sq.rotate_left(1);
+        match first {
             Sqe::Op(i) => {
                 self.ops[i].held = Held::Running { records: 0 };
                 if self.shapes[i].is_inline {
@@ -794,6 +799,9 @@ impl World {
             outcome == expected,
             "the outcome is {outcome:?}, not {expected:?}"
         );
+        if i == 0 {
+            self.verdict = Some(outcome);
+        }
         self.settle(i, res);
         self.give_back(i)
     }
@@ -893,15 +901,13 @@ impl World {
     /// What no state may mind: refused enters, records nobody asked for, cancels of what is over.
     fn probe(&self) -> Checked {
         let mut world = self.clone();
-        if !world.sq.is_empty() {
-            // `io_uring_enter` failed: nothing was taken, nothing changes, everything is still queued.
-            for at in 0..world.sq.len() {
-                if let Sqe::Op(i) = world.sq[at] {
-                    if world.quirk == Quirk::FreesOnARefusedEnter {
-                        world.give_back(i)?;
-                    }
-                    world.check_op(i)?;
+        // `io_uring_enter` failed: nothing was taken, nothing changes, everything is still queued.
+        for sqe in self.sq.into_iter().flatten() {
+            if let Sqe::Op(i) = sqe {
+                if world.quirk == Quirk::FreesOnARefusedEnter {
+                    world.give_back(i)?;
                 }
+                world.check_op(i)?;
             }
         }
         for i in 0..2 {
@@ -1069,11 +1075,13 @@ impl Search {
             met("faulted");
         }
         match action {
-            Action::Take(answer) if matches!(before.sq[0], Sqe::Cancel(_)) => met(match answer {
-                0 => "cancel hit",
-                ALREADY => "cancel late",
-                _ => "cancel missed",
-            }),
+            Action::Take(answer) if matches!(before.sq[0], Some(Sqe::Cancel(_))) => {
+                met(match answer {
+                    0 => "cancel hit",
+                    ALREADY => "cancel late",
+                    _ => "cancel missed",
+                })
+            }
             Action::Reap(i) => match after.ops[i].request {
                 Request::Posted(_) if old.cancelled < new.cancelled => met("target before cancel"),
                 Request::Heard(_) if old.cancelled < new.cancelled => met("cancel before target"),
@@ -1100,6 +1108,111 @@ impl Search {
         }
     }
 }
+
+// --------------------------------------------------------------------------------------------------- one op by the script
+
+/// What the owner of one op does, and what is done to it. The kernel does what it likes in between.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    Register,
+    Queue,
+    /// The kernel takes everything.
+    Flush,
+    /// An enter fails.
+    Refused,
+    /// What the op waits for is there from here on.
+    Arrive,
+    /// A record is there to be reaped.
+    AwaitRecord,
+    Cancel,
+    Retire,
+}
+
+/// What one op came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Verdict {
+    /// The result, if there was an outcome.
+    pub(crate) res: Option<i32>,
+    pub(crate) is_marked: bool,
+    pub(crate) counts: Counts,
+}
+
+/// Everything that one op may come to by this script, after which it is left to end. Until `Step::Arrive` it only ends by
+/// being cancelled.
+pub(crate) fn foretell(shape: Shape, steps: &[Step]) -> BTreeSet<Verdict> {
+    let waiting = Shape {
+        answers: &[],
+        records: 0,
+        ..shape
+    };
+    let world = World::new([waiting, waiting], Quirk::None);
+    let mut verdicts = BTreeSet::new();
+    follow(&world, shape, steps, &mut verdicts);
+    verdicts
+}
+
+fn follow(world: &World, shape: Shape, steps: &[Step], verdicts: &mut BTreeSet<Verdict>) {
+    let mut branch = |action: Option<Action>, steps: &[Step]| {
+        let mut next = world.clone();
+        if let Some(action) = action {
+            next.perform(action).expect("the table keeps its promises");
+        }
+        follow(&next, shape, steps, verdicts);
+    };
+    let mut possible = Vec::new();
+    world.actions(&mut possible);
+    let Some((&step, rest)) = steps.split_first() else {
+        possible.retain(|action| {
+            !matches!(
+                action,
+                Action::Register(_) | Action::Withdraw(_) | Action::Mark(_) | Action::Retire
+            )
+        });
+        possible.iter().for_each(|&a| branch(Some(a), &[]));
+        // With nothing more to happen the op is over, or still waits because each of its cancels missed it.
+        if possible.is_empty() && world.ops[0].stage == Stage::Over {
+            verdicts.insert(Verdict {
+                res: world.verdict.map(|outcome| outcome.res),
+                is_marked: world.verdict.is_some_and(|outcome| outcome.cancel_marked),
+                counts: world.counts,
+            });
+        }
+        return;
+    };
+    // The kernel is free at any time.
+    for &action in &possible {
+        let is_kernels = matches!(action, Action::Post(..));
+        let is_handing_over = step == Step::Flush && matches!(action, Action::Take(_));
+        if is_kernels || is_handing_over {
+            branch(Some(action), steps);
+        }
+    }
+    // A cancel goes out at once, for there is room.
+    if world.ops[0].request == Request::Owed {
+        return branch(Some(Action::Pay(0)), steps);
+    }
+    match step {
+        Step::Register => branch(Some(Action::Register(0)), rest),
+        Step::Queue => branch(Some(Action::Publish(0)), rest),
+        Step::Flush if world.sq[0].is_none() => branch(None, rest),
+        Step::AwaitRecord if world.ops[0].posted[0].is_some() => branch(None, rest),
+        Step::Flush | Step::AwaitRecord => {}
+        Step::Refused => {
+            assert!(world.sq[0].is_some(), "an enter without anything to take");
+            world.probe().expect("a refused enter changes nothing");
+            branch(None, rest);
+        }
+        Step::Arrive => {
+            let mut next = world.clone();
+            next.shapes[0] = shape;
+            follow(&next, shape, rest, verdicts);
+        }
+        Step::Cancel => branch(Some(Action::Mark(0)), rest),
+        Step::Retire => branch(Some(Action::Retire), rest),
+    }
+}
+
+// ---------------------------------------------------------------------------------------------------------- the promises
 
 /// Everything that can happen to an op of `first` beside one of each kind.
 fn search_all(first: Shape, quirk: Quirk) {

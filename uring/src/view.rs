@@ -160,6 +160,10 @@ impl Mapping {
 
 fn map(fd: RawFd, bytes: usize) -> Result<NonNull<u8>, i32> {
     const IORING_OFF_SQ_RING: libc::off_t = 0;
+    #[cfg(feature = "fault-injection")]
+    if let Some(errno) = crate::faults::refused_map() {
+        return Err(errno);
+    }
     // SAFETY: because a new mapping at an address of the kernel's choice touches no memory of ours; the result is checked
     // below.
     let base = unsafe {

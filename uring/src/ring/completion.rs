@@ -15,6 +15,10 @@ impl Ring {
     /// At least one record can be reaped without entering the kernel.
     #[inline]
     pub fn cq_ready(&self) -> bool {
+        #[cfg(feature = "fault-injection")]
+        if self.faults.as_ref().is_some_and(|f| f.is_holding()) {
+            return true;
+        }
         self.view.cq_ready()
     }
 
@@ -122,11 +126,18 @@ impl Ring {
     pub fn reap(&mut self, mut each: impl FnMut(Owner, Token, Event)) -> Reaped {
         let mut reaped = Reaped::default();
         let mut missed_cancel = false;
-        let records = self.io.completion();
+        let records = self
+            .io
+            .completion()
+            .map(|cqe| (cqe.user_data(), cqe.result(), cqe.flags()));
+        #[cfg(feature = "fault-injection")]
+        let records: Box<dyn ExactSizeIterator<Item = _>> = match &mut self.faults {
+            Some(faults) => Box::new(faults.deliver(records)),
+            None => Box::new(records),
+        };
         self.table.counters.cqes += records.len() as u64;
-        for cqe in records {
-            let (res, flags) = (cqe.result(), cqe.flags());
-            match Address::of(cqe.user_data()) {
+        for (user_data, res, flags) in records {
+            match Address::of(user_data) {
                 Address::Op(token) => match self.table.apply(token, res, flags) {
                     Applied::Ready(owner) => {
                         reaped.ready += 1;

@@ -11,7 +11,7 @@
 use io_uring::squeue;
 
 use super::{Flushed, Owed, Ring};
-use crate::enter::{self, Entered, Mode};
+use crate::enter::{Entered, Mode};
 use crate::kick;
 use crate::table::Published;
 use crate::token::Token;
@@ -58,6 +58,10 @@ impl Ring {
                 Published::Nothing => {}
                 Published::SendCancel => to_cancel.push(*token),
             }
+        }
+        #[cfg(feature = "fault-injection")]
+        if let Some(faults) = &mut self.faults {
+            faults.note_chain(self.table.counters.sqes);
         }
         for token in to_cancel {
             self.send_cancel(token);
@@ -106,7 +110,10 @@ impl Ring {
 
     pub(super) fn enter(&mut self, to_submit: u32, mode: Mode) -> Entered {
         self.table.counters.enters += 1;
-        let entered = enter::enter(&self.io, to_submit, mode);
+        #[cfg(not(feature = "fault-injection"))]
+        let entered = crate::enter::enter(&self.io, to_submit, mode);
+        #[cfg(feature = "fault-injection")]
+        let entered = self.enter_or_fail(to_submit, mode);
         self.pending = self.io.submission().len() as u32;
         match entered {
             Entered::Interrupted => self.table.counters.interrupts += 1,

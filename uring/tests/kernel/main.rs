@@ -3,6 +3,8 @@
 
 mod cancel;
 mod chains;
+#[cfg(feature = "fault-injection")]
+mod faults;
 mod harness;
 mod kicks;
 mod life;
