@@ -32,6 +32,8 @@ enum Scene {
     },
 }
 
+type NamedScene = (&'static str, Shape, fn() -> Scene);
+
 const NOP: Shape = Shape {
     kind: Kind::OneShot,
     answers: &[0],
@@ -60,8 +62,8 @@ const STREAM: Shape = Shape {
 };
 
 impl Scene {
-    fn all() -> Vec<(&'static str, Shape, fn() -> Scene)> {
-        vec![
+    fn all() -> [NamedScene; 6] {
+        [
             ("nop", NOP, || Scene::Nop),
             ("socket receive", ONE, || {
                 let (reader, writer) = UnixStream::pair().unwrap();

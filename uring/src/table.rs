@@ -191,6 +191,11 @@ pub(crate) enum Applied {
 #[derive(Debug)]
 #[cfg_attr(test, derive(Clone))]
 pub(crate) struct Table {
+    /// Boxed, because a slot never moves.
+    #[cfg_attr(
+        test,
+        allow(clippy::vec_box, reason = "chunks are small in unit tests")
+    )]
     chunks: Vec<Box<[Slot; CHUNK_SLOTS]>>,
     free: u32,
     /// Slots below this have been used at least once.
@@ -546,9 +551,8 @@ impl Table {
     #[cold]
     fn discard(&mut self, token: Token) -> Applied {
         let slot = *self.at(token.slot());
-        let counter = if slot.state == State::Retired {
-            &mut self.counters.retired
-        } else if token.generation() < slot.retired_below {
+        let is_retired = slot.state == State::Retired || token.generation() < slot.retired_below;
+        let counter = if is_retired {
             &mut self.counters.retired
         } else if token.generation() < slot.generation {
             &mut self.counters.stale

@@ -1092,10 +1092,11 @@ impl Search {
                 _ if old.notification_waits < new.notification_waits => met("result first"),
                 _ => {}
             },
-            Action::Outcome(i) if before.ops[i].is_marked => {
-                if before.ops[i].result.is_some_and(|(res, _)| res > 0) {
-                    met("late success");
-                }
+            Action::Outcome(i)
+                if before.ops[i].is_marked
+                    && before.ops[i].result.is_some_and(|(res, _)| res > 0) =>
+            {
+                met("late success");
             }
             Action::Register(1) if before.ops[0].stage == Stage::Over => met("slot used again"),
             Action::Pay(_) if old.cancels_sent == new.cancels_sent => met("needless cancel"),
@@ -1281,6 +1282,20 @@ fn every_state_of_a_multishot_op_and_a_neighbour_keeps_the_promises() {
 #[test]
 fn every_state_of_a_zero_copy_op_and_a_neighbour_keeps_the_promises() {
     search_all(ZERO_COPY, Quirk::None);
+}
+
+#[test]
+fn a_refused_enter_changes_no_verdict() {
+    use Step::*;
+    for shape in [ONE_SHOT, MULTISHOT, ZERO_COPY] {
+        let smooth = foretell(shape, &[Register, Queue, Cancel, Flush, Arrive]);
+        let refused = foretell(
+            shape,
+            &[Register, Queue, Refused, Cancel, Refused, Flush, Arrive],
+        );
+        assert!(smooth.len() > 5);
+        assert_eq!(smooth, refused);
+    }
 }
 
 #[test]
