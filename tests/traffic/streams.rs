@@ -73,7 +73,8 @@ fn write(game: &Game, mut stream: TcpStream, seed: u64) {
     let mut position = 0;
     while game.goes_on() {
         // Fresh memory for each call, freed as soon as it returns.
-        let length = 1 + random.below(if random.below(8) == 0 { 200_000 } else { 2000 });
+        let most = if random.below(64) == 0 { 200_000 } else { 500 };
+        let length = 1 + random.below(most);
         let bytes: Vec<u8> = (position..position + length).map(byte_at).collect();
         let context = limit(&mut random);
         let mut sent = 0;
@@ -87,8 +88,8 @@ fn write(game: &Game, mut stream: TcpStream, seed: u64) {
             }
         }
         position += sent as u64;
-        if random.below(16) == 0 {
-            urgo::sleep(Duration::from_micros(random.below(2000)));
+        if random.below(2) == 0 {
+            urgo::sleep(Duration::from_micros(random.below(4000)));
         }
     }
     // The reader checks that this is where the bytes end.
@@ -149,17 +150,12 @@ fn read_in_vain(game: &Game, seed: u64) {
             let (theirs, counts) = (stream.clone(), unwound.clone());
             let size = 1 + random.below(5000) as usize;
             let reader = urgo::spawn(move || {
-                let mut is_back = false;
                 let mut buffer = vec![0xaa; size];
-                let result = {
-                    let _guard = OnDrop(|| {
-                        counts.fetch_add(1, Ordering::Relaxed);
-                    });
-                    let result = (&*theirs).read(&mut buffer);
-                    is_back = true;
-                    result
-                };
-                assert!(is_back && buffer.iter().all(|byte| *byte == 0xaa));
+                let _guard = OnDrop(|| {
+                    counts.fetch_add(1, Ordering::Relaxed);
+                });
+                let result = (&*theirs).read(&mut buffer);
+                assert!(buffer.iter().all(|byte| *byte == 0xaa));
                 result
             });
             (0..random.below(6)).for_each(|_| urgo::yield_now());
@@ -168,10 +164,11 @@ fn read_in_vain(game: &Game, seed: u64) {
                 Err(error) => assert!(error.is_cancelled(), "{error}"),
                 Ok(result) => panic!("read from a silent stream: {result:?}"),
             }
-            add(&game.tally.unwound, 1);
         }
+        add(&game.tally.unwound, unwound.swap(0, Ordering::Relaxed));
         let theirs = stream.clone();
-        let reader = urgo::spawn(move || (&*theirs).read(&mut vec![0xaa; 100]));
+        let size = 1 + random.below(300) as usize;
+        let reader = urgo::spawn(move || (&*theirs).read(&mut vec![0xaa; size]));
         (0..random.below(6)).for_each(|_| urgo::yield_now());
         stream.close().unwrap();
         assert!(reader.join().unwrap().is_err(), "read from a closed stream");
