@@ -14,9 +14,14 @@ use io_uring::squeue;
 use super::{Flushed, Owed, Ring};
 use crate::capabilities::Capabilities;
 
+/// How often a kick is handed to the kernel before its sender hears that it is stalled.
+const KICK_TRIES: u32 = 8;
+
 impl Ring {
     /// Wakes the ring with descriptor `target` of this process, at once. Its [`reap`](Self::reap) says `kicked`. Submits
-    /// what else is written, too. If the kernel has no memory just now, the kick goes out with the next flush or wait.
+    /// what else is written, too. If the kernel refuses it again and again, for want of memory or because completions are
+    /// backed up, it says `Stalled`: the kick goes out with the next flush or wait, so a caller that will not flush soon
+    /// must rouse the target by other means.
     ///
     /// # Panics
     ///
@@ -28,6 +33,12 @@ impl Ring {
         );
         if !self.owed.is_empty() || !self.pay(Owed::Kick(target)) {
             self.owed.push_back(Owed::Kick(target));
+        }
+        // Somebody waits for this one: a busy owner may not flush again for long.
+        for _ in 1..KICK_TRIES {
+            if self.flush() == Flushed::Done {
+                return Flushed::Done;
+            }
         }
         self.flush()
     }

@@ -517,6 +517,37 @@ fn retiring_waits_for_everything_under_faults_too() {
     });
 }
 
+#[test]
+fn a_kick_is_tried_again_before_its_sender_hears_that_it_is_stalled() {
+    let mut sleeper = ring(8, 0);
+    if !sleeper.capabilities().contains(Capabilities::MSG_RING) {
+        return;
+    }
+    for (refusals, sent) in [
+        (1, Flushed::Done),
+        (7, Flushed::Done),
+        (8, Flushed::Stalled),
+    ] {
+        let plan = Plan {
+            enter_errnos: [libc::EAGAIN, libc::EINTR, libc::EBUSY, libc::ENOMEM]
+                .repeat(2)
+                .split_off(8 - refusals),
+            ..Plan::default()
+        };
+        let mut sender = Ring::with_faults(&Config::default(), &plan).unwrap();
+        assert_eq!(sender.kick(sleeper.fd()), sent, "after {refusals} refusals");
+        if sent == Flushed::Stalled {
+            assert_eq!(sender.sq_pending(), 1, "it goes out with the next flush");
+            assert_eq!(sender.flush(), Flushed::Done);
+        }
+        while !sleeper.reap(|_, _, _| {}).kicked {
+            sleeper.wait(None);
+            sleeper.poll();
+        }
+    }
+    assert_eq!(sleeper.counters().kicks_received, 3);
+}
+
 fn made(plan: Plan) -> Result<Ring, SetupError> {
     Ring::with_faults(&Config::default(), &plan)
 }
