@@ -123,9 +123,9 @@ impl Driver {
         }))
     }
 
-    pub(crate) fn kick(&mut self, target: RawFd) {
-        // A stalled kick is owed by the ring and goes out with its next flush.
-        forward!(self, ring => { let _ = ring.kick(target); })
+    /// `false`: the kernel refuses it for now, and it goes out with the next flush, whenever that is.
+    pub(crate) fn kick(&mut self, target: RawFd) -> bool {
+        forward!(self, ring => ring.kick(target) == Flushed::Done)
     }
 
     /// # Safety

@@ -282,12 +282,10 @@ impl Worker {
 
     /// This worker's thread. Rouses another worker of the same runtime.
     pub(crate) fn rouse(&self, remote: &Remote) {
+        // A kick that is refused goes out late: this worker may be busy for long before it submits anything again.
         let by_ring = self.with_driver(|driver| {
-            let can = driver.capabilities().contains(Capabilities::MSG_RING);
-            if can {
-                driver.kick(remote.ring_fd.load(Ordering::Relaxed));
-            }
-            can
+            driver.capabilities().contains(Capabilities::MSG_RING)
+                && driver.kick(remote.ring_fd.load(Ordering::Relaxed))
         });
         if !by_ring {
             remote.rouse();
