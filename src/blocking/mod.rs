@@ -81,6 +81,18 @@ where
     }
 }
 
+/// Runs `job` on a thread of the pool, sooner or later, and does not wait for it. On a plain thread, or if no thread can be had, it runs at
+/// once.
+pub(crate) fn on_the_pool(job: impl FnOnce() + Send + 'static) {
+    let Some(worker) = sched::worker().filter(|_| sched::on_goroutine()) else {
+        return job();
+    };
+    if let Err((job, error)) = worker.shared.pool.submit(Box::new(job)) {
+        tracing::warn!(%error, "no thread for a blocking call; it blocks the worker instead");
+        job();
+    }
+}
+
 struct SendPtr<P>(*mut P);
 
 // SAFETY: what it points to is handed over to the job until it finishes the waiter; `F` and `T` are `Send`.

@@ -15,7 +15,11 @@ impl Context {
     /// Calls `call` without a wait first, then with the context's deadline, after which it returns `None`; so it does when
     /// the context is cancelled.
     fn heeded<R>(&self, mut call: impl FnMut(u64) -> Option<R>) -> Result<R, ContextError> {
-        let Some(node) = &self.node else {
+        let node = self
+            .node
+            .as_ref()
+            .filter(|_| !sched::ambient::is_shielded());
+        let Some(node) = node else {
             loop {
                 if let Some(result) = call(sched::NEVER) {
                     return Ok(result);

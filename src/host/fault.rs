@@ -1,5 +1,6 @@
 //! How operations fail, as operations.
 
+use crate::ambient::ContextError;
 use crate::limits::{HOST_OWNERS_MAX, HOST_SLOT_BITS};
 use crate::sched::outside::RegisterRefused;
 use std::error::Error;
@@ -135,6 +136,8 @@ pub enum WaitError {
     /// The deadline passed before the answer stood. The outside has let go since, unless the operation was
     /// [`without_ack`](super::Operation::without_ack).
     TimedOut,
+    /// The caller's [context](crate::context) was over before the answer stood. The outside has let go, as above.
+    Context(ContextError),
     /// The operation has failed.
     Fault(Fault),
 }
@@ -143,6 +146,7 @@ impl fmt::Display for WaitError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             WaitError::TimedOut => f.write_str("the operation took too long and was called off"),
+            WaitError::Context(error) => write!(f, "the operation was called off: {error}"),
             WaitError::Fault(fault) => write!(f, "the operation failed: {fault}"),
         }
     }
@@ -152,6 +156,7 @@ impl Error for WaitError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
             WaitError::TimedOut => None,
+            WaitError::Context(error) => Some(error),
             WaitError::Fault(fault) => Some(fault),
         }
     }

@@ -33,7 +33,7 @@
 //! 2. *The first answer counts.* Later ones are counted ([`counters`]) and never delivered, whatever number they name.
 //! 3. *An answer stands from the moment at which the goroutine's worker applies it*, between two of its dispatches, in the order in
 //!    which answers came to that worker. For plain threads that is at once.
-//! 4. *A wait that is called off asks first and reports later.* If the deadline passes or the goroutine is cancelled before the answer
+//! 4. *A wait that is called off asks first and reports later.* If the deadline passes, the caller's context ends or the goroutine is cancelled before the answer
 //!    stands, the [`on_cancel`](Operation::on_cancel) hook is called, on the goroutine, once. Then the goroutine waits, uncancellably,
 //!    until the outside has let go: with [`ack`](Completer::ack), or with any other answer. Only then does the wait return or unwind, so
 //!    nothing that was lent to the outside goes away under its feet.

@@ -133,11 +133,12 @@ impl<'a, T> Operation<'a, T> {
 impl<T> Submitted<'_, T> {
     /// Waits for the answer. Blocks the calling goroutine or plain thread.
     ///
-    /// A goroutine that is cancelled calls the operation off, waits for the outside to let go, and unwinds.
+    /// A goroutine that is cancelled calls the operation off, waits for the outside to let go, and unwinds. When the caller's
+    /// [context](crate::context) is over the operation is called off, too, and the wait returns.
     ///
     /// # Errors
     ///
-    /// [`WaitError::Fault`].
+    /// [`WaitError::Fault`], [`WaitError::Context`].
     ///
     /// # Panics
     ///
@@ -202,7 +203,14 @@ struct CalledOff {
 
 impl<T> Inner<'_, T> {
     fn wait(mut self, deadline: u64) -> Result<T, WaitError> {
-        let outcome = self.registration.wait(deadline);
+        let context = sched::ambient::in_force();
+        let outcome = match &context {
+            None => self.registration.wait(deadline),
+            Some(node) => {
+                let until = deadline.min(node.deadline()).min(sched::FAR);
+                sched::ambient::heeding(node, || self.registration.wait(until))
+            }
+        };
         if outcome == Some(Outcome::Woken) {
             return self.take().map_err(WaitError::Fault);
         }
@@ -216,7 +224,11 @@ impl<T> Inner<'_, T> {
         if outcome == Some(Outcome::Cancelled) {
             sched::unwind_if_cancelled();
         }
-        Err(WaitError::TimedOut)
+        let ended = context.filter(|node| node.deadline() <= deadline || node.ended().is_some());
+        match ended.and_then(|node| sched::ambient::ended(&node)) {
+            Some(error) => Err(WaitError::Context(error)),
+            None => Err(WaitError::TimedOut),
+        }
     }
 
     /// The answer, which stands.

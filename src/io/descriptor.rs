@@ -108,7 +108,7 @@ impl Descriptor {
         wish: Wish,
         mut attempt: impl FnMut(RawFd) -> io::Result<T>,
     ) -> io::Result<T> {
-        let context = sched::ambient::ambient();
+        let context = sched::ambient::in_force();
         loop {
             self.check_open()?;
             if let Some(error) = context.as_deref().and_then(sched::ambient::ended) {

@@ -121,7 +121,7 @@ pub(crate) fn wait_ready(fd: RawFd, wish: Wish) -> io::Result<()> {
     match poll(fd, wish, &|| true) {
         Some(polled) => polled,
         None => {
-            let context = sched::ambient::ambient();
+            let context = sched::ambient::in_force();
             let context = context.as_deref();
             let ended = || context.and_then(sched::ambient::ended);
             if let Some(error) = ended() {

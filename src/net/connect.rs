@@ -63,7 +63,7 @@ pub(super) fn connect(address: &SocketAddr, deadline: u64) -> io::Result<OwnedFd
 
 /// Why the caller's context is over, if it is.
 fn ended() -> Option<ContextError> {
-    sched::ambient::ended(&*sched::ambient::ambient()?)
+    sched::ambient::ended(&*sched::ambient::in_force()?)
 }
 
 /// `connect(2)` that does not wait.

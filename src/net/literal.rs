@@ -11,9 +11,10 @@
 #![allow(unsafe_code)]
 
 use std::any::TypeId;
+use std::io;
 use std::marker::PhantomData;
 use std::mem;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6, ToSocketAddrs};
 
 /// Whether `to_socket_addrs` on `argument` only computes. `false` if it might ask someone.
 pub(super) fn is_literal<A>(argument: &A) -> bool {
@@ -35,6 +36,36 @@ pub(super) fn is_literal<A>(argument: &A) -> bool {
         || read::<A, (&str, u16)>(argument).is_some_and(|(host, _)| host.parse::<IpAddr>().is_ok())
         || read::<A, (String, u16)>(argument)
             .is_some_and(|(host, _)| host.parse::<IpAddr>().is_ok())
+}
+
+/// A name to look up, apart from whoever asked.
+#[derive(Debug)]
+pub(super) enum Name {
+    HostAndPort(String),
+    Host(String, u16),
+}
+
+impl Name {
+    /// Of an argument that is one of std's types with a host name in it.
+    pub(super) fn of<A>(argument: &A) -> Option<Name> {
+        let whole = read::<A, &str>(argument)
+            .copied()
+            .or_else(|| read::<A, String>(argument).map(String::as_str));
+        let parts = read::<A, (&str, u16)>(argument).copied().or_else(|| {
+            read::<A, (String, u16)>(argument).map(|(host, port)| (host.as_str(), *port))
+        });
+        whole
+            .map(|whole| Name::HostAndPort(whole.to_owned()))
+            .or_else(|| parts.map(|(host, port)| Name::Host(host.to_owned(), port)))
+    }
+
+    /// Asks the C library. Blocks the thread.
+    pub(super) fn look_up(self) -> io::Result<Vec<SocketAddr>> {
+        match self {
+            Name::HostAndPort(whole) => whole.to_socket_addrs().map(Iterator::collect),
+            Name::Host(host, port) => (host, port).to_socket_addrs().map(Iterator::collect),
+        }
+    }
 }
 
 /// `argument` as a `T`, if it is one but for lifetimes. `T` holds at most shared borrows.

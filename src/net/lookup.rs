@@ -3,8 +3,10 @@
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
 
-use crate::blocking::blocking;
-use crate::net::literal::is_literal;
+use crate::blocking::{blocking, on_the_pool};
+use crate::host::{Operation, WaitError};
+use crate::net::literal::{Name, is_literal};
+use crate::sched;
 
 /// Tries `attempt` on each address of `target` until one succeeds.
 ///
@@ -32,12 +34,36 @@ where
     }))
 }
 
-/// A lookup may ask servers over the network through the C library, which blocks its thread: it runs on the pool.
+/// A lookup may ask servers over the network through the C library, which blocks its thread: it runs on the pool. Under a context it may
+/// be left to itself there: then it works on a copy of the name.
 fn resolve<A: ToSocketAddrs + Sync>(target: &A) -> io::Result<Vec<SocketAddr>> {
     let resolve = || target.to_socket_addrs().map(Iterator::collect);
     if is_literal(target) {
-        resolve()
-    } else {
-        blocking(resolve)
+        return resolve();
+    }
+    match sched::ambient::in_force() {
+        None => blocking(resolve),
+        Some(context) => {
+            if let Some(error) = sched::ambient::ended(&context) {
+                return Err(error.into());
+            }
+            match Name::of(target) {
+                Some(name) => look_up(name),
+                None => blocking(resolve),
+            }
+        }
+    }
+}
+
+/// Waits for the answer no longer than the caller's context lasts.
+fn look_up(name: Name) -> io::Result<Vec<SocketAddr>> {
+    let asked = Operation::register()
+        .map_err(io::Error::other)?
+        .without_ack()
+        .submit(|completer| on_the_pool(move || completer.complete(name.look_up())));
+    match asked.wait() {
+        Ok(found) => found,
+        Err(WaitError::Context(error)) => Err(error.into()),
+        Err(error) => Err(io::Error::other(error)),
     }
 }

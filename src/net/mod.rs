@@ -8,7 +8,8 @@
 //! * [`TcpStream::close`] and [`TcpListener::close`] end every call that waits on the handle, from anywhere, as in Go.
 //! * A timeout is reported as [`TimedOut`](std::io::ErrorKind::TimedOut), on every road; std reports `WouldBlock`.
 //! * [`TcpListener::set_accept_timeout`] and [`TcpStream::set_linger`] exist.
-//! * Names are looked up on the blocking pool, so address arguments must be `Sync`. All of std's are.
+//! * Names are looked up on the blocking pool, so address arguments must be `Sync`. All of std's are. A lookup of a type of one's own is
+//!   not cut short by a [context](crate::context); those of std's types are, and go on by themselves.
 //! * `O_NONBLOCK` in a descriptor from outside is not an answer to the question whether calls wait: they do, unless
 //!   [`TcpStream::set_nonblocking`] was called on the handle or a clone of it.
 //!

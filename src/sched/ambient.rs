@@ -257,6 +257,16 @@ pub(crate) fn ambient() -> Option<Arc<Node>> {
     frame?.node.cloned()
 }
 
+/// As [`ambient`], for a call that is about to wait: nothing where it must not be cut short.
+pub(crate) fn in_force() -> Option<Arc<Node>> {
+    ambient().filter(|_| !is_shielded())
+}
+
+/// Whether the caller is in a part that must not be cut short.
+pub(crate) fn is_shielded() -> bool {
+    current().is_some_and(|g| g.uncancellable.get() != 0)
+}
+
 /// What a goroutine takes along that `spawner` makes, or a plain thread.
 #[inline]
 pub(super) fn inherit(block: &Goroutine, spawner: Option<&Goroutine>) {
