@@ -133,7 +133,8 @@ impl<'a, T> Operation<'a, T> {
 impl<T> Submitted<'_, T> {
     /// Waits for the answer. Blocks the calling goroutine or plain thread.
     ///
-    /// A goroutine that is cancelled calls the operation off, waits for the outside to let go, and unwinds. When the caller's
+    /// A goroutine that is cancelled calls the operation off, waits for the outside to let go, and unwinds; if the outside then says that the
+    /// operation has failed, the fault is returned, and the goroutine unwinds from its next wait. When the caller's
     /// [context](crate::context) is over the operation is called off, too, and the wait returns.
     ///
     /// # Errors
