@@ -6,6 +6,8 @@ mod calls;
 mod channels;
 #[path = "context/many.rs"]
 mod many;
+#[path = "context/outside.rs"]
+mod outside;
 #[path = "context/racing.rs"]
 mod racing;
 #[path = "context/regressions.rs"]
