@@ -51,6 +51,8 @@ pub(crate) const READY_MESSAGES: usize = 1024;
 pub(crate) const PLACED_LIVE_MIN: usize = 4;
 /// How long, in nanoseconds, a goroutine whose operation the kernel does not end may keep those waiting that were cancelled after it.
 pub(crate) const CANCEL_HOLD_NS: u64 = 10_000_000;
+/// Looks at the ring after that time before they go on all the same.
+pub(crate) const CANCEL_LOOKS: u32 = 4;
 /// Due timers that fire before the goroutines that they ready run.
 pub(crate) const TIMERS_AT_ONCE: usize = 128;
 /// Goroutines whose waits a worker ends in a row when their context is cancelled, before the others have a turn.

@@ -11,7 +11,8 @@
 //! 3. The home keeps a line of those it is to cancel, in the order in which it was told. It ends the wait of the first and
 //!    goes on to the next; but if the first waits for the kernel, the next has its turn when that wait is over. So they unwind in the
 //!    order in which one thread has cancelled them. A kernel that does not answer holds the line for [`CANCEL_HOLD_NS`] at
-//!    most: order is worth a moment, not the others' end.
+//!    most: order is worth a moment, not the others' end. (It has not answered if that time has passed *and* some looks at the
+//!    ring after it have brought nothing: on a busy machine it may be the worker that is late.)
 //!
 //! The runtime may end at any point of this. The way to its workers' records leads through a weak reference in the
 //! block's slab: either the runtime is kept for as long as the command is left there, or it is gone and so is the goroutine. A
@@ -29,7 +30,7 @@ use super::worker::{Worker, worker};
 use crate::atomic::Ordering;
 use crate::goroutine::cancel_mark::Barriers;
 use crate::goroutine::{Goroutine, Status, Waiting, runtime_of};
-use crate::limits::CANCEL_HOLD_NS;
+use crate::limits::{CANCEL_HOLD_NS, CANCEL_LOOKS};
 use core::ptr::NonNull;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -94,6 +95,8 @@ pub(crate) struct Line {
     names: VecDeque<Named>,
     /// Until when the first of them, which waits for the kernel, holds the others up; `u64::MAX` if it does not.
     hold_until: u64,
+    /// Looks at the ring since then.
+    looks: u32,
 }
 
 impl Line {
@@ -101,6 +104,7 @@ impl Line {
         Line {
             names: VecDeque::new(),
             hold_until: u64::MAX,
+            looks: 0,
         }
     }
 
@@ -145,6 +149,7 @@ impl Worker {
             self.with_cancels(|line| {
                 line.names.pop_front();
                 line.hold_until = u64::MAX;
+                line.looks = 0;
             });
         }
     }
@@ -152,11 +157,18 @@ impl Worker {
     /// Whether the first in line, which waits for the kernel, is still to be waited for.
     fn holds_up(&self) -> bool {
         let now = self.shared.clock.now_ns();
-        self.with_cancels(|line| {
+        let looks = self.with_cancels(|line| {
             if line.hold_until == u64::MAX {
                 line.hold_until = now.saturating_add(CANCEL_HOLD_NS);
             }
-            now < line.hold_until
-        })
+            line.looks += u32::from(now >= line.hold_until);
+            line.looks
+        });
+        if looks > 0 {
+            // A stall shows again at the next flush.
+            let _ = self.with_driver(|driver| driver.flush_and_poll());
+            self.reap();
+        }
+        looks <= CANCEL_LOOKS
     }
 }

@@ -104,7 +104,7 @@ impl Worker {
         }
     }
 
-    pub(super) fn reap(&self) {
+    pub(crate) fn reap(&self) {
         self.with_driver(|driver| {
             if driver.cq_ready() {
                 // The owner of an operation is the goroutine that waits for it, or is about to.
