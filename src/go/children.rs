@@ -16,27 +16,30 @@
 
 #![allow(unsafe_code)]
 
-use crate::atomic::{AtomicBool, Ordering};
+use crate::atomic::{AtomicBool, AtomicUsize, Ordering};
 use crate::goroutine::Goroutine;
 use crate::park::{Outcome, WaitQueue, WaitReason, Waiter, Wake};
 use crate::sched;
-use std::collections::BTreeMap;
 use std::fmt;
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 /// See the module.
 pub(super) struct Children {
+    /// Spawned and not over. Added to by whoever spawns, who is a child or keeps the scope from waiting; taken from under the lock.
+    alive: AtomicUsize,
+    /// Whether there is a limit, and so a look at the state before each spawn.
+    is_limited: AtomicBool,
     state: Mutex<State>,
     waiters: [Waiter; 2],
     panicked: AtomicBool,
 }
 
 struct State {
-    /// Spawned and not over.
-    alive: usize,
-    /// Started and not over, by id: in the order in which they were spawned on each worker.
-    started: BTreeMap<u64, NonNull<Goroutine>>,
+    /// Started and not over.
+    started: Vec<Option<NonNull<Goroutine>>>,
+    /// Places in `started` that are free.
+    vacant: Vec<usize>,
     limit: usize,
     /// Who waits for room under the limit.
     line: WaitQueue,
@@ -63,9 +66,11 @@ impl Children {
     /// For a scope of the calling goroutine (or thread).
     pub(super) fn new() -> Arc<Children> {
         Arc::new(Children {
+            alive: AtomicUsize::new(0),
+            is_limited: AtomicBool::new(false),
             state: Mutex::new(State {
-                alive: 0,
-                started: BTreeMap::new(),
+                started: Vec::new(),
+                vacant: Vec::new(),
                 limit: usize::MAX,
                 line: WaitQueue::new(),
                 is_awaited: false,
@@ -83,12 +88,26 @@ impl Children {
     /// Counts a child in. Blocks the calling goroutine while there are as many as the limit allows. Unwinds if the caller
     /// is cancelled meanwhile.
     pub(super) fn enter(self: &Arc<Self>) -> Membership {
-        while !self.try_enter() {
+        if self.is_limited.load(Ordering::Relaxed) {
+            self.enter_slow();
+        } else {
+            self.alive.fetch_add(1, Ordering::Relaxed);
+        }
+        Membership {
+            children: self.clone(),
+            place: None,
+        }
+    }
+
+    #[cold]
+    fn enter_slow(&self) {
+        loop {
             let waiter = sched::new_waiter();
             {
                 let state = self.lock();
-                if state.has_room() {
-                    continue;
+                if self.has_room(&state) {
+                    self.alive.fetch_add(1, Ordering::Relaxed);
+                    return;
                 }
                 // SAFETY: under the lock; removed below unless it was popped, and not moved meanwhile.
                 unsafe { state.line.push(&waiter) };
@@ -99,17 +118,11 @@ impl Children {
                 sched::unwind_if_cancelled();
             }
         }
-        Membership {
-            children: self.clone(),
-            id: None,
-        }
     }
 
-    fn try_enter(&self) -> bool {
-        let mut state = self.lock();
-        let has_room = state.has_room();
-        state.alive += usize::from(has_room);
-        has_room
+    /// In a scope that was cancelled there is room for all: they do not run.
+    fn has_room(&self, state: &State) -> bool {
+        self.alive.load(Ordering::Relaxed) < state.limit || state.is_cancelled
     }
 
     /// Sets how many may be alive when one more is spawned.
@@ -117,12 +130,13 @@ impl Children {
         let wakes = {
             let mut state = self.lock();
             state.limit = limit;
+            self.is_limited.store(true, Ordering::Relaxed);
             state.wake_all()
         };
         wakes.into_iter().for_each(sched::settle);
     }
 
-    /// Cancels all children, those that have not started or been spawned included.
+    /// Cancels all children in the order of their ids, those that have not started or been spawned included.
     pub(super) fn cancel(&self, spared: Spared) {
         let wakes = {
             let mut state = self.lock();
@@ -131,12 +145,15 @@ impl Children {
                 Spared::Nobody => None,
                 Spared::Caller => sched::current().map(Goroutine::id),
             };
-            for (id, g) in &state.started {
-                if Some(*id) != caller {
-                    // SAFETY: it takes itself off the list, under the lock, before it ends.
-                    sched::cancel(unsafe { g.as_ref() });
-                }
-            }
+            // SAFETY: each takes itself off the list, under the lock, before it ends.
+            let started = state
+                .started
+                .iter()
+                .flatten()
+                .map(|g| unsafe { g.as_ref() });
+            let mut started = Vec::from_iter(started.filter(|g| Some(g.id()) != caller));
+            started.sort_unstable_by_key(|g| g.id());
+            started.into_iter().for_each(sched::cancel);
             state.wake_all()
         };
         wakes.into_iter().for_each(sched::settle);
@@ -157,7 +174,7 @@ impl Children {
     pub(super) fn wait(&self) {
         {
             let mut state = self.lock();
-            if state.alive == 0 {
+            if self.alive.load(Ordering::Relaxed) == 0 {
                 return;
             }
             state.is_awaited = true;
@@ -180,20 +197,21 @@ impl Children {
         self.panicked.load(Ordering::Relaxed)
     }
 
-    fn leave(&self, id: Option<u64>) {
+    fn leave(&self, place: Option<usize>) {
         let (for_room, is_last) = {
             let mut state = self.lock();
-            if let Some(id) = id {
-                state.started.remove(&id);
+            if let Some(place) = place {
+                state.started[place] = None;
+                state.vacant.push(place);
             }
-            state.alive -= 1;
-            let for_room = if state.has_room() {
+            let was_last = self.alive.fetch_sub(1, Ordering::Relaxed) == 1;
+            let for_room = if self.has_room(&state) {
                 // SAFETY: under the lock; waiters remove themselves before they go.
                 unsafe { state.line.wake_one() }
             } else {
                 None
             };
-            (for_room, state.alive == 0 && state.is_awaited)
+            (for_room, was_last && state.is_awaited)
         };
         if let Some(wake) = for_room {
             sched::settle(wake);
@@ -205,11 +223,6 @@ impl Children {
 }
 
 impl State {
-    /// In a scope that was cancelled there is room for all: they do not run.
-    fn has_room(&self) -> bool {
-        self.alive < self.limit || self.is_cancelled
-    }
-
     fn wake_all(&self) -> Vec<Wake> {
         // SAFETY: the caller has the lock, through which alone a state is reached; waiters remove themselves before they go.
         std::iter::from_fn(|| unsafe { self.line.wake_one() }).collect()
@@ -220,7 +233,7 @@ impl fmt::Debug for Children {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let state = self.lock();
         f.debug_struct("Children")
-            .field("alive", &state.alive)
+            .field("alive", &self.alive.load(Ordering::Relaxed))
             .field("limit", &state.limit)
             .field("is_cancelled", &state.is_cancelled)
             .finish_non_exhaustive()
@@ -231,8 +244,8 @@ impl fmt::Debug for Children {
 #[derive(Debug)]
 pub(super) struct Membership {
     pub(super) children: Arc<Children>,
-    /// Its goroutine's, once it has started.
-    id: Option<u64>,
+    /// Where it stands among those that have started, if it has.
+    place: Option<usize>,
 }
 
 impl Membership {
@@ -241,8 +254,12 @@ impl Membership {
         let g = sched::current().expect("a child is a goroutine");
         let mut state = self.children.lock();
         if !state.is_cancelled {
-            self.id = Some(g.id());
-            state.started.insert(g.id(), NonNull::from(g));
+            let place = state.vacant.pop().unwrap_or_else(|| {
+                state.started.push(None);
+                state.started.len() - 1
+            });
+            state.started[place] = Some(NonNull::from(g));
+            self.place = Some(place);
         }
         !state.is_cancelled
     }
@@ -250,6 +267,6 @@ impl Membership {
 
 impl Drop for Membership {
     fn drop(&mut self) {
-        self.children.leave(self.id);
+        self.children.leave(self.place);
     }
 }
