@@ -1,8 +1,8 @@
 //! Failures that users of other runtimes have met, as promises of this one. Each test names the scenario by its number.
 //!
-//! Scenarios that older tests show: 3 and 2 (deadlines) in `net/deadlines.rs`, 6 in `net/closing.rs`, 10, 11, 12, 14 and 15 of
-//! a bare ring in `urgo-uring`, 20 in `life_cycle/nothing_left.rs`, 21 to 23 in `hosts/`, 85, 88 and
-//! 93 (hard cancellation) in `goroutines/cancel.rs`, 100 in `life_cycle/shutdown.rs`.
+//! Scenarios that other tests show: 2 in `net/deadlines.rs`, 3 there and in `context/racing.rs` (a million reads with `URGO_TEST_READS`), 6 in
+//! `net/closing.rs`, 9 also in `traffic.rs`, 10, 11, 12, 14 and 15 of a bare ring in `urgo-uring`, 16 also in `life_cycle/end.rs`, 20 in
+//! `life_cycle/nothing_left.rs`, 21 to 23 in `hosts/`, 85, 88 and 93 in `goroutines/cancel.rs`, 100 in `life_cycle/shutdown.rs`.
 
 mod support;
 
