@@ -6,9 +6,11 @@ use crate::hosts::{Goroutines, Green, tokio_runtime};
 use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
-use std::time::Duration;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use urgo::context::Context;
+use urgo::context::{Context, ContextError};
 use urgo::net::TcpStream;
 
 pub(super) const WORKLOAD: Workload = Workload {
@@ -18,8 +20,10 @@ pub(super) const WORKLOAD: Workload = Workload {
            over; one operation is one write or one read. Blocks without and with contexts come in turn, 20 of each, in one \
            process; the figure is the difference of their medians. \"Under a deadline\": each goroutine runs its block under one \
            context that is over in an hour. \"A deadline for each call\": each call has a context of its own, over in an hour, as \
-           tokio's `timeout` around each call.",
-    is_not: "a measure of cancellations, nor of the calls themselves.",
+           tokio's `timeout` around each call. \"Cancelled\": 100,000 goroutines of one worker sleep under one context, which is \
+           cancelled by another one of that worker; the time is the CPU time for each until all have ended, `canceller_us` in \
+           the results how long `cancel` keeps its caller.",
+    is_not: "a measure of the calls themselves.",
     cases,
     contenders: &[
         Contender::alone("urgo", urgo),
@@ -49,6 +53,9 @@ fn cases(size: Size) -> Vec<Case> {
             .only(&["urgo"])
             .budget(Budget::AtMost(30.0)),
         case("a deadline for each call", 1),
+        Case::new("100000 waiters, cancelled", 1, size.of(100_000, 1000))
+            .param("each", 2)
+            .only(&["urgo"]),
     ]
 }
 
@@ -97,7 +104,8 @@ fn urgo(cell: &Cell) -> Sample {
     let (rounds, expected) = calls(cell.ops());
     let with = match cell.get::<u8>("each") {
         0 => Under::OneContext,
-        _ => Under::OneForEachCall,
+        1 => Under::OneForEachCall,
+        _ => return cancelled(cell),
     };
     Goroutines::run(cell, move || {
         in_turn(BLOCKS, |has_context| {
@@ -112,6 +120,39 @@ fn urgo(cell: &Cell) -> Sample {
                 .sum();
             finish(lap, rounds, sum, expected)
         })
+    })
+}
+
+/// Sleepers of one context that is cancelled.
+fn cancelled(cell: &Cell) -> Sample {
+    let ops = cell.ops();
+    Goroutines::run(cell, move || {
+        let context = Context::background().with_cancel();
+        let (asleep, ended) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        for _ in 0..ops {
+            let (context, asleep, ended) = (context.clone(), asleep.clone(), ended.clone());
+            drop(urgo::spawn(move || {
+                // Relaxed: numbers, and nothing else goes with them.
+                asleep.fetch_add(1, Ordering::Relaxed);
+                let slept = context.sleep(LONG);
+                assert_eq!(slept, Err(ContextError::Cancelled));
+                ended.fetch_add(1, Ordering::Relaxed);
+            }));
+        }
+        let until = |count: &AtomicUsize| {
+            while count.load(Ordering::Relaxed) < ops {
+                urgo::sleep(Duration::from_micros(100));
+            }
+        };
+        until(&asleep);
+        let lap = Lap::start();
+        let start = Instant::now();
+        context.cancel();
+        let canceller = start.elapsed();
+        until(&ended);
+        let mut sample = lap.stop(ops, ended.load(Ordering::Relaxed) as u64);
+        sample.set("canceller_us", canceller.as_secs_f64() * 1e6);
+        sample
     })
 }
 
