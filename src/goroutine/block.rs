@@ -80,8 +80,15 @@ pub(crate) enum Waiting {
     Word(*const Waiter),
     /// For an operation of its worker's ring, as only `sched` knows it.
     Operation(NonNull<()>),
-    /// The same in a `Drop` while it unwinds: only its context cuts it short.
-    Unwinding(NonNull<()>),
+    /// In a `Drop` while it unwinds: only its context cuts it short.
+    Unwinding(Short),
+}
+
+/// What a wait that only a context cuts short is for, as above.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Short {
+    Word(*const Waiter),
+    Operation(NonNull<()>),
 }
 
 /// Under which context a goroutine runs.

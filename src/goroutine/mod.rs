@@ -34,7 +34,7 @@ mod stack;
 
 #[cfg(not(urgo_loom))]
 mod exports {
-    pub(crate) use super::block::{Ambient, Extra, Goroutine, Home, Status, Waiting};
+    pub(crate) use super::block::{Ambient, Extra, Goroutine, Home, Short, Status, Waiting};
     pub(crate) use super::code::{
         CancelUnwind, End, ExitUnwind, Payload, discard, drain_locals, end_uncalled, fill,
         take_result,

@@ -26,7 +26,7 @@ use super::shared::{Shared, runtime};
 use super::wait::{now_ns, settle};
 use super::worker::{Worker, current, worker};
 use crate::ambient::{Cause, ContextError, Node};
-use crate::goroutine::{Ambient, Goroutine, Waiting};
+use crate::goroutine::{Ambient, Goroutine, Short, Waiting};
 use crate::limits::CONTEXT_TOLD_AT_ONCE;
 use crate::park::{Outcome, Wake};
 use core::cell::Cell;
@@ -60,7 +60,17 @@ struct Frame<'a> {
 /// A worker's frames by node, each a list from the oldest to the newest.
 #[derive(Debug, Default)]
 pub(crate) struct Frames {
-    lists: HashMap<*const Node, List, BuildHasherDefault<AddressHasher>>,
+    lists: HashMap<Key, List, BuildHasherDefault<AddressHasher>>,
+}
+
+/// A node's name in lists and commands. Holds nothing: the node may be gone, and another be in its place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Key(usize);
+
+impl Key {
+    fn of(node: &Arc<Node>) -> Key {
+        Key(Arc::as_ptr(node).addr())
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -76,7 +86,7 @@ impl Frames {
         let this = frame.address();
         frame.is_listed.set(true);
         frame.next.set(ptr::null());
-        let list = self.lists.entry(Arc::as_ptr(node));
+        let list = self.lists.entry(Key::of(node));
         let list = list
             .and_modify(|list| {
                 frame.prev.set(list.last);
@@ -102,7 +112,7 @@ impl Frames {
             return;
         };
         let (prev, next) = (frame.prev.get(), frame.next.get());
-        let key = Arc::as_ptr(node);
+        let key = Key::of(node);
         // SAFETY: neighbours are listed, so alive, and this worker's.
         if let Some(prev) = unsafe { prev.as_ref() } {
             prev.next.set(next);
@@ -124,16 +134,19 @@ impl Frames {
         }
     }
 
-    /// Takes the oldest frame of `node` out.
-    fn take_first(&mut self, node: &Arc<Node>) -> Option<NonNull<Frame<'static>>> {
-        let first = NonNull::new(self.lists.get(&Arc::as_ptr(node))?.first.cast_mut())?;
+    /// Takes the oldest frame of a node out, if the node is over.
+    fn take_ended(&mut self, key: Key) -> Option<NonNull<Frame<'static>>> {
+        let first = NonNull::new(self.lists.get(&key)?.first.cast_mut())?;
         // SAFETY: listed, so alive, and this worker's.
-        self.remove(unsafe { first.as_ref() });
+        let frame = unsafe { first.as_ref() };
+        // Another node may have come to the address since the command was sent.
+        frame.node?.ended()?;
+        self.remove(frame);
         Some(first)
     }
 
-    fn has(&self, node: &Arc<Node>) -> bool {
-        self.lists.contains_key(&Arc::as_ptr(node))
+    fn has(&self, key: Key) -> bool {
+        self.lists.contains_key(&key)
     }
 }
 
@@ -330,7 +343,7 @@ pub(super) fn heeded_by_thread() -> Option<Arc<Node>> {
 pub(crate) fn cancel(node: &Arc<Node>, cause: Option<Cause>) -> bool {
     node.cancel(now_ns, cause, |node, effects| {
         for home in &effects.homes {
-            tell(node, *home);
+            tell(Key::of(node), *home);
         }
         effects.wakes.iter().copied().for_each(settle);
         effects.run_hooks();
@@ -351,18 +364,18 @@ pub(crate) fn ended(node: &Node) -> Option<ContextError> {
     node.ended_at(now_ns)
 }
 
-fn tell(node: &Arc<Node>, home: u64) {
+fn tell(key: Key, home: u64) {
     let (number, index) = split(home);
     if let Some(worker) = worker()
         && worker.shared.number == number
     {
         if worker.remote.index == index {
-            worker.context_ended(node);
+            worker.context_ended(key);
         } else {
-            worker.shared.remotes[index].command(Command::ContextEnded(node.clone()));
+            worker.shared.remotes[index].command(Command::ContextEnded(key));
         }
     } else if let Some(shared) = runtime(number).filter(|shared| !shared.stop.is_over()) {
-        shared.remotes[index].command(Command::ContextEnded(node.clone()));
+        shared.remotes[index].command(Command::ContextEnded(key));
     }
 }
 
@@ -400,10 +413,11 @@ impl Worker {
         self.with_frames(|frames| !frames.lists.is_empty())
     }
 
-    /// This worker's thread. `node` was marked: ends the waits under it. If there are many, the rest comes later.
-    pub(super) fn context_ended(&self, node: &Arc<Node>) {
+    /// This worker's thread. The node was marked: ends the waits under it. If there are many, the rest comes later. Nobody's node is
+    /// held here: to let go of the last of it is to run what its value does when it is dropped, which is no work for a worker.
+    pub(super) fn context_ended(&self, key: Key) {
         for _ in 0..CONTEXT_TOLD_AT_ONCE {
-            let Some(frame) = self.with_frames(|frames| frames.take_first(node)) else {
+            let Some(frame) = self.with_frames(|frames| frames.take_ended(key)) else {
                 return;
             };
             // SAFETY: it was in the list a moment ago, and its goroutine has not run since.
@@ -415,23 +429,25 @@ impl Worker {
                 self.cut_short(g);
             }
         }
-        if self.with_frames(|frames| frames.has(node)) {
-            self.remote.command(Command::ContextEnded(node.clone()));
+        if self.with_frames(|frames| frames.has(key)) {
+            self.remote.command(Command::ContextEnded(key));
         }
     }
 
     fn cut_short(&self, g: &Goroutine) {
         match g.waiting.get() {
-            Waiting::Word(waiter) if g.heeds_context.get() => {
+            Waiting::Word(waiter) | Waiting::Unwinding(Short::Word(waiter))
+                if g.heeds_context.get() =>
+            {
                 // SAFETY: `waiting` names a waiter only while the goroutine is suspended in it.
                 if let Some(Wake::Goroutine(_)) = unsafe { &*waiter }.finish(Outcome::TimedOut) {
                     self.run_queue.push(NonNull::from(g));
                 }
             }
-            Waiting::Operation(operation) | Waiting::Unwinding(operation) => {
+            Waiting::Operation(operation) | Waiting::Unwinding(Short::Operation(operation)) => {
                 self.cancel_operation(operation);
             }
-            Waiting::No | Waiting::Word(_) => {}
+            Waiting::No | Waiting::Word(_) | Waiting::Unwinding(Short::Word(_)) => {}
         }
     }
 }

@@ -24,7 +24,7 @@ use super::ambient::node_of;
 use super::wait::{NEVER, is_cancellable, new_waiter, unwind_if_cancelled};
 use super::worker::{Worker, current, worker};
 use crate::ambient::{ContextError, Node};
-use crate::goroutine::{Goroutine, Waiting};
+use crate::goroutine::{Goroutine, Short, Waiting};
 use crate::park::{WaitReason, Wake};
 use crate::seam::Token;
 use crate::timer::{Action, TimerNode};
@@ -175,7 +175,7 @@ unsafe fn run(
         g.waiting.set(if is_cancellable(g) {
             Waiting::Operation(operation)
         } else {
-            Waiting::Unwinding(operation)
+            Waiting::Unwinding(Short::Operation(operation))
         });
     }
     if deadline == NEVER {

@@ -1,17 +1,17 @@
 //! The part of a worker that others reach: inbox, sleep word, fresh deque's other end, load, commands.
 
+use super::ambient::Key;
 use super::cancel::Named;
 use super::idle::SleepWord;
 use super::inbox::{Inbox, Linked};
 use super::outside::{Desk, Token};
 use super::task::Task;
 use super::watch::Running;
-use crate::ambient::Node;
 use crate::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 use crate::goroutine::{Goroutine, Home};
 use crossbeam_deque::Stealer;
 use std::os::fd::RawFd;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Mutex, OnceLock};
 use urgo_sys::event_fd::EventFd;
 
 impl Linked for Goroutine {
@@ -21,12 +21,12 @@ impl Linked for Goroutine {
 }
 
 /// What others ask of a worker besides running goroutines. Seldom next to that, so behind a lock; first in, first out.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) enum Command {
     /// Cancel the operations in flight on this descriptor number.
     CancelFd(RawFd),
     /// This context was cancelled.
-    ContextEnded(Arc<Node>),
+    ContextEnded(Key),
     /// Cancel this goroutine, which is homed here.
     Cancel(Named),
     /// Let the answer to an operation that was handed to an outside thread stand.

@@ -10,7 +10,7 @@ use super::ambient;
 use super::remote::Remote;
 use super::worker::{Worker, current, worker};
 use crate::atomic::Ordering;
-use crate::goroutine::{CancelUnwind, Goroutine, Waiting};
+use crate::goroutine::{CancelUnwind, Goroutine, Short, Waiting};
 use crate::park::{Outcome, Target, Token, WaitReason, Waiter, Wake};
 use crate::seam::{Choice, Clock, Entropy};
 use crate::timer::{Action, TimerNode};
@@ -226,7 +226,7 @@ fn wait_parked_goroutine(
     if cancellable && g.cancelled.get() && waiter.finish(Outcome::Cancelled).is_some() {
         return Outcome::Cancelled;
     }
-    if cancellable && g.heeds_context.get() {
+    if g.heeds_context.get() && g.uncancellable.get() == 0 {
         if deadline == NEVER {
             // Nobody expects this wait to end before its time.
             return unheeding(g, || {
@@ -238,12 +238,12 @@ fn wait_parked_goroutine(
         }
     }
     if deadline >= FAR {
-        leave_parked(worker, g, waiter, reason, cancellable);
+        leave_parked(worker, g, reason, waiting_for(g, waiter, cancellable));
     } else {
         let timer = TimerNode::new(Action::FinishWaiter(NonNull::from(waiter).cast()));
         // SAFETY: removed below, before this frame goes; nothing in between unwinds.
         worker.with_timers(|timers| unsafe { timers.insert(deadline, &timer) });
-        leave_parked(worker, g, waiter, reason, cancellable);
+        leave_parked(worker, g, reason, waiting_for(g, waiter, cancellable));
         worker.with_timers(|timers| timers.remove(&timer));
     }
     waiter.outcome().expect("the wait is over")
@@ -259,18 +259,22 @@ fn unheeding<R>(g: &Goroutine, f: impl FnOnce() -> R) -> R {
 }
 
 #[inline(always)]
-fn leave_parked(
-    worker: &Worker,
-    g: &Goroutine,
-    waiter: &Waiter,
-    reason: WaitReason,
-    cancellable: bool,
-) {
-    if cancellable {
-        g.waiting.set(Waiting::Word(waiter));
-    }
+fn leave_parked(worker: &Worker, g: &Goroutine, reason: WaitReason, waiting: Waiting) {
+    g.waiting.set(waiting);
     worker.suspend(g, reason);
     g.waiting.set(Waiting::No);
+}
+
+/// Who may cut a wait short that is about to begin. In a `Drop` while the goroutine unwinds it is the context alone that the caller heeds.
+#[inline(always)]
+fn waiting_for(g: &Goroutine, waiter: &Waiter, cancellable: bool) -> Waiting {
+    if cancellable {
+        Waiting::Word(waiter)
+    } else if g.heeds_context.get() && g.uncancellable.get() == 0 {
+        Waiting::Unwinding(Short::Word(waiter))
+    } else {
+        Waiting::No
+    }
 }
 
 fn wait_goroutine(waiter: &Waiter, reason: WaitReason, deadline: u64) -> Outcome {
@@ -284,7 +288,7 @@ fn wait_goroutine(waiter: &Waiter, reason: WaitReason, deadline: u64) -> Outcome
             return Outcome::Cancelled;
         }
     }
-    if cancellable && g.heeds_context.get() {
+    if g.heeds_context.get() && g.uncancellable.get() == 0 {
         if deadline == NEVER {
             return unheeding(g, || wait_goroutine(waiter, reason, NEVER));
         }
@@ -294,23 +298,33 @@ fn wait_goroutine(waiter: &Waiter, reason: WaitReason, deadline: u64) -> Outcome
         }
     }
     if deadline >= FAR {
-        park(worker, g, waiter, reason, cancellable);
+        park(
+            worker,
+            g,
+            waiter,
+            reason,
+            waiting_for(g, waiter, cancellable),
+        );
     } else {
         let timer = TimerNode::new(Action::FinishWaiter(NonNull::from(waiter).cast()));
         // SAFETY: removed below, before this frame goes; nothing in between unwinds.
         worker.with_timers(|timers| unsafe { timers.insert(deadline, &timer) });
-        park(worker, g, waiter, reason, cancellable);
+        park(
+            worker,
+            g,
+            waiter,
+            reason,
+            waiting_for(g, waiter, cancellable),
+        );
         worker.with_timers(|timers| timers.remove(&timer));
     }
     waiter.outcome().expect("the wait is over")
 }
 
 #[inline]
-fn park(worker: &Worker, g: &Goroutine, waiter: &Waiter, reason: WaitReason, cancellable: bool) {
+fn park(worker: &Worker, g: &Goroutine, waiter: &Waiter, reason: WaitReason, waiting: Waiting) {
     if waiter.word.park() {
-        if cancellable {
-            g.waiting.set(Waiting::Word(waiter));
-        }
+        g.waiting.set(waiting);
         worker.suspend(g, reason);
         g.waiting.set(Waiting::No);
     }

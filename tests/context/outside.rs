@@ -126,6 +126,28 @@ fn a_lookup_of_a_name_ends_with_its_context() {
     });
 }
 
+/// Lookups that nobody waits for any more do not keep the pool from others.
+#[test]
+fn lookups_that_were_given_up_are_not_made() {
+    let runtime = urgo::Runtime::builder().workers(1).blocking_threads(1);
+    runtime.build().unwrap().run(|| {
+        let (release, released) = mpsc::channel::<()>();
+        let holder = urgo::spawn(move || urgo::blocking(move || released.recv()));
+        urgo::sleep(Duration::from_millis(2));
+        let context = Context::background().with_timeout(Duration::from_millis(5));
+        for _ in 0..100 {
+            // A name of a reserved domain, which only a server of names could tell.
+            let error = context
+                .enter(|| TcpStream::connect("nobody.invalid:9"))
+                .unwrap_err();
+            assert_cut_short(&error, ContextError::DeadlineExceeded);
+        }
+        release.send(()).unwrap();
+        holder.join().unwrap().unwrap();
+        assert_eq!(urgo::blocking(|| 5), 5);
+    });
+}
+
 #[test]
 fn a_lookup_of_a_name_works_under_a_context() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();

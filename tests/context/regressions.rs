@@ -303,3 +303,73 @@ fn a_reason_does_not_change() {
         assert_eq!(context.with_cancel().err(), Some(first));
     }
 }
+
+/// The worker that is told of a cancellation is not the one to drop the context's value.
+#[test]
+fn a_value_whose_drop_panics_or_waits_does_not_reach_the_worker_that_is_told() {
+    hush_planned_panics();
+    runtime(1).run(|| {
+        let (s, r) = bounded::<()>(0);
+        let panics = valued(|| panic!("planned"));
+        let waits = valued(move || {
+            let _ = r.recv();
+        });
+        for context in [panics, waits] {
+            let own = context.clone();
+            urgo::spawn(move || own.enter(|| ())).join().unwrap();
+            let dropper = std::thread::spawn(move || {
+                context.cancel();
+                drop(context);
+            });
+            // Busy, so that the command is taken when the thread has let go.
+            for _ in 0..200 {
+                urgo::yield_now();
+            }
+            if !dropper.is_finished() {
+                let_them_wait();
+                let _ = s.try_send(());
+            }
+            let_them_wait();
+            drop(dropper);
+        }
+        drop(s);
+        assert_eq!(urgo::spawn(|| 3).join().unwrap(), 3);
+    });
+}
+
+/// The context's own calls in a `Drop` of a panic end with it, also if it was over before they began.
+#[test]
+fn a_contexts_own_waits_in_a_drop_of_a_panic_are_cut_short() {
+    hush_planned_panics();
+    for is_over_before in [false, true] {
+        runtime(1).run(|| {
+            let context = Context::background().with_cancel();
+            let own = context.clone();
+            let (_s, r) = bounded::<u32>(0);
+            let waits = AtDrop(Box::new(move || {
+                assert_eq!(own.recv(&r), Err(RecvError::Context(CANCELLED)));
+                let asked = urgo::host::Operation::<u32>::register()
+                    .unwrap()
+                    .without_ack();
+                let kept = std::sync::Mutex::new(None);
+                let asked = asked.submit(|completer| *kept.lock().unwrap() = Some(completer));
+                let answer = own.enter(|| asked.wait());
+                assert!(matches!(
+                    answer,
+                    Err(urgo::host::WaitError::Context(CANCELLED))
+                ));
+            }));
+            if is_over_before {
+                context.cancel();
+            }
+            let goroutine = urgo::spawn(move || {
+                let _waits = waits;
+                panic!("planned");
+            });
+            let_them_wait();
+            context.cancel();
+            wait_until("the waits are cut short", || goroutine.is_finished());
+            assert!(goroutine.join().unwrap_err().is_panic());
+        });
+    }
+}

@@ -80,7 +80,7 @@ impl Worker {
                 Command::CancelFd(fd) => {
                     self.with_driver(|driver| driver.cancel_matching_fd(fd));
                 }
-                Command::ContextEnded(node) => self.context_ended(&node),
+                Command::ContextEnded(key) => self.context_ended(key),
                 Command::Cancel(named) => self.cancel_in_turn(named),
                 Command::Apply(token) => {
                     if let Some(wake) = self.remote.outside.apply(token) {
