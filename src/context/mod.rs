@@ -254,7 +254,7 @@ impl Context {
     }
 
     /// A channel on which nothing is ever sent, and which is disconnected when this context is over: for
-    /// [`select!`](crate::select!). Blocks nothing. The background's is [`never`].
+    /// [`select!`](crate::select!). Blocks nothing. The background's is [`never()`].
     ///
     /// ```
     /// use std::time::Duration;
