@@ -8,5 +8,7 @@ mod end;
 mod nothing_left;
 #[path = "life_cycle/shutdown.rs"]
 mod shutdown;
+#[path = "life_cycle/stubborn.rs"]
+mod stubborn;
 #[path = "life_cycle/together.rs"]
 mod together;

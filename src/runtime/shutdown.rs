@@ -5,7 +5,7 @@
 //! 1. Goroutines from outside are refused. Those that are there go on, and may spawn.
 //! 2. Wait until all have ended by themselves, for the grace time at most.
 //! 3. Call the roll, and begin the end as `sched::stop` has it: cancel in spawn order, unwind, ack, close the rings.
-//! 4. Wait for that as long as it gets on. If for a while no goroutine has ended, though some are left, call the roll again: those
+//! 4. Wait for that as long as it gets on. If for a while there have not become fewer goroutines, though some are left, call the roll again: those
 //!    cannot be ended. If not even the list of those to cancel has come about, because a worker is stuck, cancel each of the roll by
 //!    itself before.
 //! 5. If all have ended, join the threads. If not, let go of them.
@@ -166,26 +166,33 @@ fn has_ended(shared: &Shared, grace: Duration) -> bool {
         Duration::from_nanos(SHUTDOWN_PATIENCE_NS_MIN),
         Duration::from_nanos(SHUTDOWN_PATIENCE_NS_MAX),
     );
-    let mut ended = shared.ended();
-    loop {
-        let gets_on = || shared.stop.is_over() || shared.alive() == 0 || shared.ended() != ended;
-        if !nap_until(patience, gets_on) {
+    if !gets_to_zero(patience, || shared.alive()) {
+        return false;
+    }
+    // Nothing is left that could keep the workers.
+    nap_until(Duration::MAX, || shared.stop.is_over())
+}
+
+/// Waits until `left` is zero for as long as it gets less than it ever was: within each `patience`. (What goes up and down again is no
+/// progress: a goroutine that goes on spawning, and is refused, is counted twice each time.) Blocks the calling goroutine or thread.
+fn gets_to_zero(patience: Duration, left: impl Fn() -> u64) -> bool {
+    let mut least = left();
+    while least > 0 {
+        let before = least;
+        let gets_less = || {
+            least = least.min(left());
+            least < before
+        };
+        if !nap_until(patience, gets_less) {
             return false;
         }
-        if shared.alive() == 0 {
-            // Nothing is left that could keep the workers.
-            nap_until(Duration::MAX, || shared.stop.is_over());
-        }
-        if shared.stop.is_over() {
-            return true;
-        }
-        ended = shared.ended();
     }
+    true
 }
 
 /// Waits until `condition` holds, for `limit` at most; whether it holds. Nobody tells when it does, so that ending a goroutine costs
 /// nothing more; naps grow with the time waited. Blocks the calling goroutine or thread.
-fn nap_until(limit: Duration, condition: impl Fn() -> bool) -> bool {
+fn nap_until(limit: Duration, mut condition: impl FnMut() -> bool) -> bool {
     let started = Instant::now();
     let mut nap = Duration::from_nanos(NAP_NS_FIRST);
     while !condition() {

@@ -88,8 +88,8 @@ impl Shared {
         self.spawned() - ended
     }
 
-    /// Goroutines ended so far.
-    pub(crate) fn ended(&self) -> u64 {
+    /// Goroutines ended so far, those whose spawn was refused among them.
+    fn ended(&self) -> u64 {
         // Pairs with the store in `bump`.
         self.remotes
             .iter()
