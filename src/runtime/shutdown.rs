@@ -5,9 +5,9 @@
 //! 1. Goroutines from outside are refused. Those that are there go on, and may spawn.
 //! 2. Wait until all have ended by themselves, for the grace time at most.
 //! 3. Call the roll, and begin the end as `sched::stop` has it: cancel in spawn order, unwind, ack, close the rings.
-//! 4. Wait for that as long as it gets on. If for a while there have not become fewer goroutines, though some are left, call the roll again: those
-//!    cannot be ended. If not even the list of those to cancel has come about, because a worker is stuck, cancel each of the roll by
-//!    itself before.
+//! 4. Wait for that as long as it gets on. If for a while there have not become fewer goroutines, though some are left, they cannot be ended, or
+//!    a stuck worker keeps those behind it from being cancelled in their turn. In that case cancel all that are there out of turn, and
+//!    wait once more. Then call the roll again: those cannot be ended.
 //! 5. If all have ended, join the threads. If not, let go of them.
 //!
 //! What cannot be ended is left as it is: its stack, its worker's thread and ring, the blocking thread that runs a call for it, and the
@@ -138,7 +138,7 @@ pub(super) fn shut_down(shared: &Arc<Shared>, grace: Duration) -> ShutdownReport
     let is_complete = own.is_none()
         && (has_ended(shared, grace) || {
             // A stuck worker keeps the others from being cancelled in order; then in disorder.
-            shared.cancel_unlisted(&roll.seen) && has_ended(shared, grace)
+            shared.cancel_unlisted() && has_ended(shared, grace)
         });
     let describe = |seen: &Seen| Straggler {
         id: seen.named.id,

@@ -11,6 +11,8 @@
 //! 3. A cursor goes through the list. The home worker of the goroutine under the cursor cancels it and moves the cursor
 //!    on when that goroutine has ended, or when it waits for something that cannot be cut short (a wait inside a `Drop`,
 //!    the children of a scope, a blocking task, an outside thread that has been asked to let go): then the others must go on, since it may wait for them.
+//!    If nothing moves for a while because a worker's thread is stuck, and somebody has no time for that, the others are cancelled out of
+//!    order (`cancel_unlisted`).
 //! 4. When nobody is alive any more, each worker drains its ring, says that it has finished, and leaves when all have:
 //!    until then it may be kicked.
 //!
@@ -26,7 +28,7 @@
 use super::cancel::Named;
 use super::epoch::Epoch;
 use super::remote::Command;
-use super::roll::{Roll, Seen};
+use super::roll::Roll;
 use super::shared::Shared;
 use super::worker::Worker;
 use crate::atomic::{AtomicU32, AtomicUsize, Ordering, fence};
@@ -106,13 +108,17 @@ impl Shared {
         }
     }
 
-    /// Any thread, some time after the end has begun. If a worker has not come to its part of it, so that there is no list of whom to
-    /// cancel: cancels all of `seen` that have started, each by its own home, and says so.
-    pub(crate) fn cancel_unlisted(&self, seen: &[Seen]) -> bool {
-        if self.stop.list.get().is_some() {
+    /// Any thread, some time after the end has begun, when it does not get on. If the cursor has not come to the end of the list, or there
+    /// is no list, because a worker does not do its part: cancels all who are there and have started, each by its own home, and says so.
+    /// (Who starts later is cancelled from the first.)
+    pub(crate) fn cancel_unlisted(&self) -> bool {
+        let stop = &self.stop;
+        // Pairs with the store in `cancel_in_order`.
+        let is_through = |list: &Vec<Entry>| stop.cursor.load(Ordering::Acquire) >= list.len();
+        if stop.list.get().is_some_and(is_through) {
             return false;
         }
-        for seen in seen {
+        for seen in self.call_roll() {
             if let Some(home) = seen.home {
                 self.remotes[home].command(Command::Cancel(seen.named));
             }
@@ -270,7 +276,7 @@ impl Worker {
                     return;
                 }
             }
-            // Pairs with the load above.
+            // Pairs with the load above, and the one in `cancel_unlisted`.
             cursor.store(at + 1, Ordering::Release);
             if list.get(at + 1).is_none_or(|next| next.home != entry.home) {
                 self.shared.stop_moved();

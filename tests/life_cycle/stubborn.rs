@@ -1,10 +1,12 @@
 //! Ends of runtimes some of whose goroutines do not want to end: the others end all the same.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-use crate::support::{runtime, wait_until};
+use urgo::go::{Builder, Placement};
+
+use crate::support::{Drops, OnDrop, runtime, wait_until};
 
 /// Short for a wait, and long for a machine that is busy with other things.
 const SHORT: Duration = Duration::from_millis(300);
@@ -33,4 +35,85 @@ fn a_goroutine_that_spawns_for_ever_does_not_keep_the_shutdown() {
         flags.1.store(true, Ordering::SeqCst);
         drop(spawner.join());
     }
+}
+
+/// The first to be cancelled blocks its worker's thread, so that the turn of those behind it does not come.
+#[test]
+fn a_destructor_that_blocks_its_worker_does_not_keep_the_goroutines_of_others_from_being_ended() {
+    let runtime = runtime(2);
+    let handle = runtime.handle();
+    let on = |worker| Builder::new().placement(Placement::Worker(worker));
+    let (begun, drops) = (Arc::new(AtomicUsize::new(0)), Drops::default());
+    let (release, released) = mpsc::channel::<()>();
+    let of = begun.clone();
+    let blocker = handle.spawn_with(on(0), move || {
+        // Of std: blocks the worker.
+        let _guard = OnDrop(|| assert!(released.recv().is_err()));
+        of.fetch_add(1, Ordering::SeqCst);
+        urgo::sleep(Duration::MAX);
+    });
+    let blocker = blocker.unwrap();
+    wait_until("the first waits", || begun.load(Ordering::SeqCst) == 1);
+    for n in 0..20 {
+        let (of, guard) = (begun.clone(), drops.guard());
+        let sleeper = handle.spawn_with(on(n % 2), move || {
+            let _guard = guard;
+            of.fetch_add(1, Ordering::SeqCst);
+            urgo::sleep(Duration::MAX);
+        });
+        drop(sleeper.unwrap());
+    }
+    wait_until("all wait", || begun.load(Ordering::SeqCst) == 21);
+    let report = runtime.shutdown(SHORT);
+    assert!(!report.is_complete());
+    assert_eq!((report.left().len(), drops.count()), (21, 10), "{report}");
+    let not_ended = report.not_ended();
+    assert_eq!(not_ended.len(), 11, "{report}");
+    assert_eq!(not_ended[0].id(), blocker.id());
+    assert!(not_ended.iter().all(|s| s.worker() == Some(0)), "{report}");
+    drop(release);
+    assert!(blocker.join().unwrap_err().is_cancelled());
+    wait_until("the rest is unwound", || drops.count() == 20);
+}
+
+/// A worker is stuck, so that no list comes about, while another goes on spawning and starting goroutines until the end begins.
+#[test]
+fn goroutines_that_start_while_the_end_begins_are_ended_even_if_a_worker_is_stuck() {
+    let runtime = runtime(2);
+    let handle = runtime.handle();
+    let on = |worker| Builder::new().placement(Placement::Worker(worker));
+    let (spawned, drops) = (Arc::new(AtomicUsize::new(0)), Drops::default());
+    let (of, guards) = (spawned.clone(), drops.clone());
+    let spawner = handle.spawn_with(on(1), move || {
+        loop {
+            let guard = guards.guard();
+            let waiting = move || {
+                let _guard = guard;
+                urgo::sleep(Duration::MAX);
+            };
+            let local = Builder::new().placement(Placement::Local);
+            drop(local.spawn(waiting).unwrap());
+            of.fetch_add(1, Ordering::SeqCst);
+            urgo::yield_now();
+        }
+    });
+    wait_until("it spawns", || spawned.load(Ordering::SeqCst) > 100);
+    let (release, released) = mpsc::channel::<()>();
+    let is_stuck = Arc::new(AtomicBool::new(false));
+    let of = is_stuck.clone();
+    let stuck = handle.spawn_with(on(0), move || {
+        of.store(true, Ordering::SeqCst);
+        // Of std: blocks the worker.
+        assert!(released.recv().is_err());
+    });
+    let stuck = stuck.unwrap();
+    wait_until("it is stuck", || is_stuck.load(Ordering::SeqCst));
+    let report = runtime.shutdown(Duration::from_millis(1));
+    assert!(!report.is_complete());
+    let not_ended = Vec::from_iter(report.not_ended().iter().map(urgo::Straggler::id));
+    assert_eq!(not_ended, [stuck.id()], "{report}");
+    drop(release);
+    stuck.join().unwrap();
+    assert!(spawner.unwrap().join().unwrap_err().is_cancelled());
+    assert!(drops.count() >= spawned.load(Ordering::SeqCst));
 }
