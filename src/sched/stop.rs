@@ -10,7 +10,9 @@
 //!    goroutines that have started and not ended, in the order of their ids.
 //! 3. A cursor goes through the list. The home worker of the goroutine under the cursor cancels it and moves the cursor
 //!    on when that goroutine has ended, or when it waits for something that cannot be cut short (a wait inside a `Drop`,
-//!    the children of a scope, a blocking task, an outside thread that has been asked to let go): then the others must go on, since it may wait for them.
+//!    the children of a scope, a blocking task, an outside thread that has been asked to let go): then the others must go on, since it may wait for them. So it may if it
+//!    does not wait at all but looks again and again and lets others run in between, which nobody can tell from a long way to its end:
+//!    it holds the cursor for a moment only, but until it has had a turn.
 //!    If nothing moves for a while because a worker's thread is stuck, and somebody has no time for that, the others are cancelled out of
 //!    order (`cancel_unlisted`).
 //! 4. When nobody is alive any more, each worker drains its ring, says that it has finished, and leaves when all have:
@@ -33,6 +35,7 @@ use super::shared::Shared;
 use super::worker::Worker;
 use crate::atomic::{AtomicU32, AtomicUsize, Ordering, fence};
 use crate::goroutine::{Goroutine, Status, Waiting};
+use crate::limits::{CANCEL_HOLD_NS, CANCEL_LOOKS};
 use crate::park::{Outcome, WaitReason};
 use std::sync::OnceLock;
 
@@ -190,6 +193,17 @@ impl Shared {
 #[derive(Debug, Default)]
 pub(crate) struct Stopping {
     is_quiet: bool,
+    hold: Option<Hold>,
+}
+
+/// A cancelled goroutine under the cursor that does not wait.
+#[derive(Debug)]
+struct Hold {
+    at: usize,
+    /// `Clock::now_ns` from which on the cursor may leave it.
+    until: u64,
+    /// Looks at it that must have been as well: one per dispatch or so of those that were ready before it, and some of its own.
+    looks: usize,
 }
 
 impl Worker {
@@ -210,7 +224,7 @@ impl Worker {
         if !self.has_finished.get()
             && let Some(list) = stop.list.get()
         {
-            self.cancel_in_order(list);
+            self.cancel_in_order(list, &mut stopping.hold);
         }
         if !self.has_finished.get()
             && self.shared.alive() == 0
@@ -258,7 +272,20 @@ impl Worker {
         }
     }
 
-    fn cancel_in_order(&self, list: &[Entry]) {
+    /// Whether the goroutine at `at`, which does not wait, still holds the cursor.
+    fn is_held_at(&self, at: usize, hold: &mut Option<Hold>) -> bool {
+        let now = self.shared.clock.now_ns();
+        hold.take_if(|hold| hold.at != at);
+        let hold = hold.get_or_insert_with(|| Hold {
+            at,
+            until: now.saturating_add(CANCEL_HOLD_NS),
+            looks: self.run_queue.len() + CANCEL_LOOKS as usize,
+        });
+        hold.looks = hold.looks.saturating_sub(1);
+        now < hold.until || hold.looks > 0
+    }
+
+    fn cancel_in_order(&self, list: &[Entry], hold: &mut Option<Hold>) {
         let cursor = &self.shared.stop.cursor;
         loop {
             // Pairs with the store below: the cursor comes with what its last holder did.
@@ -271,8 +298,11 @@ impl Worker {
                 if !g.cancelled.get() {
                     self.cancel(g);
                 }
-                let waits = g.wait_reason() != WaitReason::None;
-                if !(waits && self.waits_regardless(g)) {
+                let is_held = match g.wait_reason() {
+                    WaitReason::None => self.is_held_at(at, hold),
+                    _ => !self.waits_regardless(g),
+                };
+                if is_held {
                     return;
                 }
             }

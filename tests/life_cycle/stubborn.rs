@@ -11,6 +11,10 @@ use crate::support::{Drops, OnDrop, runtime, wait_until};
 /// Short for a wait, and long for a machine that is busy with other things.
 const SHORT: Duration = Duration::from_millis(300);
 
+fn on(worker: usize) -> Builder {
+    Builder::new().placement(Placement::Worker(worker))
+}
+
 #[test]
 fn a_goroutine_that_spawns_for_ever_does_not_keep_the_shutdown() {
     for workers in [1, 2] {
@@ -42,7 +46,6 @@ fn a_goroutine_that_spawns_for_ever_does_not_keep_the_shutdown() {
 fn a_destructor_that_blocks_its_worker_does_not_keep_the_goroutines_of_others_from_being_ended() {
     let runtime = runtime(2);
     let handle = runtime.handle();
-    let on = |worker| Builder::new().placement(Placement::Worker(worker));
     let (begun, drops) = (Arc::new(AtomicUsize::new(0)), Drops::default());
     let (release, released) = mpsc::channel::<()>();
     let of = begun.clone();
@@ -81,7 +84,6 @@ fn a_destructor_that_blocks_its_worker_does_not_keep_the_goroutines_of_others_fr
 fn goroutines_that_start_while_the_end_begins_are_ended_even_if_a_worker_is_stuck() {
     let runtime = runtime(2);
     let handle = runtime.handle();
-    let on = |worker| Builder::new().placement(Placement::Worker(worker));
     let (spawned, drops) = (Arc::new(AtomicUsize::new(0)), Drops::default());
     let (of, guards) = (spawned.clone(), drops.clone());
     let spawner = handle.spawn_with(on(1), move || {
@@ -116,4 +118,41 @@ fn goroutines_that_start_while_the_end_begins_are_ended_even_if_a_worker_is_stuc
     stuck.join().unwrap();
     assert!(spawner.unwrap().join().unwrap_err().is_cancelled());
     assert!(drops.count() >= spawned.load(Ordering::SeqCst));
+}
+
+/// It does not wait, so nothing says that it is for a later one that it lets others run.
+#[test]
+fn a_destructor_that_yields_until_a_later_goroutine_has_ended_comes_to_its_end() {
+    for (workers, later_on) in [(1, 0), (2, 0), (2, 1)] {
+        let drops = Drops::default();
+        let (first, second) = (drops.guard(), drops.clone());
+        let ended = runtime(workers).run(move || {
+            let (is_over, begun) = (Arc::new(AtomicBool::new(false)), AtomicUsize::new(0));
+            let begun = Arc::new(begun);
+            let (of, until) = (begun.clone(), is_over.clone());
+            let spinner = on(0).spawn(move || {
+                let _first = first;
+                let _guard = OnDrop(|| {
+                    while !until.load(Ordering::SeqCst) {
+                        urgo::yield_now();
+                    }
+                });
+                of.fetch_add(1, Ordering::SeqCst);
+                urgo::sleep(Duration::MAX);
+            });
+            wait_until("the first waits", || begun.load(Ordering::SeqCst) == 1);
+            let of = begun.clone();
+            let later = on(later_on).spawn(move || {
+                let _second = second.guard();
+                let _guard = OnDrop(|| is_over.store(true, Ordering::SeqCst));
+                of.fetch_add(1, Ordering::SeqCst);
+                urgo::sleep(Duration::MAX);
+            });
+            wait_until("both wait", || begun.load(Ordering::SeqCst) == 2);
+            (spinner.unwrap(), later.unwrap())
+        });
+        assert_eq!(drops.count(), 2);
+        assert!(ended.0.join().unwrap_err().is_cancelled());
+        assert!(ended.1.join().unwrap_err().is_cancelled());
+    }
 }
