@@ -34,7 +34,8 @@ use std::time::Duration;
 
 /// A set of workers that runs goroutines.
 ///
-/// Dropping it ends it as the return of [`run`](Self::run) does.
+/// Dropping it ends it as the return of [`run`](Self::run) does. One of its own goroutines that drops it, there or in a
+/// [`blocking`](crate::blocking) call, does not wait for the end.
 ///
 /// ```
 /// # fn main() -> Result<(), urgo::BuildError> {
@@ -155,7 +156,7 @@ impl Runtime {
     /// them: their stacks, the workers' threads and rings, the threads of the blocking calls and the memory of the runtime stay, detached, and
     /// go when the last of them has ended, if ever. Destructors may run after this has returned, then.
     ///
-    /// Called by one of the runtime's own goroutines, which cannot wait for itself, it waits for the others' own ends, begins the end, and returns a
+    /// Called by one of the runtime's own goroutines, or in a blocking call of one, which cannot wait for itself, it waits for the others' own ends, begins the end, and returns a
     /// report that is not complete.
     ///
     /// ```
@@ -190,15 +191,16 @@ impl Runtime {
     }
 
     /// Ends the runtime: cancels all goroutines, waits for them and for the operations in flight, closes the rings, joins
-    /// the threads. Blocks the calling thread.
+    /// the threads. Blocks the calling thread, unless that is one of the runtime's own.
     fn end(&mut self) {
         if self.threads.is_empty() {
             return;
         }
         self.shared.begin_stop();
         let threads = std::mem::take(&mut self.threads);
-        if sched::worker().is_some_and(|worker| Arc::ptr_eq(&worker.shared, &self.shared)) {
-            // Dropped by one of its own goroutines, which cannot wait for itself: the workers end on their own.
+        if self.shared.is_own_thread() {
+            // Dropped by one of its own goroutines, or in a blocking call of one, which cannot wait for itself: the workers end on their own,
+            // and the last of them lets the pool's threads end.
             return;
         }
         for thread in threads {

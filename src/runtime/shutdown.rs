@@ -128,14 +128,16 @@ pub(super) fn shut_down(shared: &Arc<Shared>, grace: Duration) -> ShutdownReport
     let own = sched::worker()
         .filter(|worker| Arc::ptr_eq(&worker.shared, shared))
         .and_then(|_| sched::current().map(|g| g.id()));
+    // Also in a blocking call of one of its goroutines, which is none on this thread, and waits.
+    let is_own = shared.is_own_thread();
     shared.begin_close();
-    let alone = u64::from(own.is_some());
+    let alone = u64::from(is_own);
     nap_until(grace, || shared.alive() <= alone);
     let mut seen = shared.call_roll();
     seen.retain(|seen| Some(seen.named.id) != own);
     let roll = shared.keep_roll(seen);
     shared.begin_stop();
-    let is_complete = own.is_none()
+    let is_complete = !is_own
         && (has_ended(shared, grace) || {
             // A stuck worker keeps the others from being cancelled in order; then in disorder.
             shared.cancel_unlisted() && has_ended(shared, grace)

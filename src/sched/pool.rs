@@ -9,12 +9,19 @@
 use crate::goroutine::discard;
 use crate::limits::BLOCKING_IDLE_SECS;
 use crate::seam::HostThreads;
+use core::cell::Cell;
+use core::ptr;
 use std::collections::VecDeque;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 use urgo_sys::cpu::CpuSet;
+
+thread_local! {
+    /// Whose thread this is; never followed.
+    static OWNER: Cell<*const Inner> = const { Cell::new(ptr::null()) };
+}
 
 pub(crate) type Job = Box<dyn FnOnce() + Send>;
 
@@ -105,13 +112,18 @@ impl Pool {
         state.running + state.queue.len()
     }
 
+    /// Whether the calling thread is one of the pool's, which cannot wait for the pool's end.
+    pub(crate) fn is_own_thread(&self) -> bool {
+        OWNER.get() == Arc::as_ptr(&self.inner)
+    }
+
     /// Lets all threads end once the queue is empty.
     pub(crate) fn begin_stop(&self) {
         self.inner.lock().stopping = true;
         self.inner.work.notify_all();
     }
 
-    /// As `begin_stop`, and waits for them. Blocks the calling thread.
+    /// As `begin_stop`, and waits for them. Blocks the calling thread, which is none of them.
     pub(crate) fn stop(&self) {
         self.begin_stop();
         let handles = std::mem::take(&mut self.inner.lock().handles);
@@ -142,6 +154,7 @@ impl Inner {
     }
 
     fn work(&self) {
+        OWNER.set(ptr::from_ref(self));
         if let Some(mask) = &self.mask {
             // A mask that the kernel refuses now (hotplug) leaves the inherited one: slower, not wrong.
             let _ = urgo_sys::cpu::set_affinity(mask);

@@ -6,6 +6,7 @@ use super::remote::{Command, Remote};
 use super::stop::Stop;
 use super::task::Task;
 use super::watch::Watch;
+use super::worker::worker;
 use crate::atomic::{AtomicU64, Ordering};
 use crate::goroutine::{Observer, Slab};
 use crate::limits::ID_BATCH;
@@ -107,6 +108,12 @@ impl Shared {
             .sum();
         // Pairs with the addition in `spawn_foreign`.
         spawned + self.foreign_spawned.load(Ordering::Acquire)
+    }
+
+    /// Whether the calling thread is a worker of this runtime or a thread of its pool, which cannot wait for the runtime's end.
+    pub(crate) fn is_own_thread(&self) -> bool {
+        worker().is_some_and(|worker| std::ptr::eq(&*worker.shared, self))
+            || self.pool.is_own_thread()
     }
 
     /// A range of goroutine ids for one worker (or one foreign spawn).

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use urgo::go::{Builder, Placement};
 
-use crate::support::{Drops, OnDrop, runtime, wait_until};
+use crate::support::{Drops, OnDrop, PATIENCE, runtime, wait_until};
 
 /// Short for a wait, and long for a machine that is busy with other things.
 const SHORT: Duration = Duration::from_millis(300);
@@ -154,5 +154,41 @@ fn a_destructor_that_yields_until_a_later_goroutine_has_ended_comes_to_its_end()
         assert_eq!(drops.count(), 2);
         assert!(ended.0.join().unwrap_err().is_cancelled());
         assert!(ended.1.join().unwrap_err().is_cancelled());
+    }
+}
+
+/// The thread of the call cannot wait for itself, nor for the goroutine that waits for the call.
+#[test]
+fn a_runtime_that_is_dropped_or_shut_down_in_a_blocking_call_of_its_own_ends() {
+    for is_dropped in [true, false] {
+        let runtime = runtime(2);
+        let (handle, drops) = (runtime.handle(), Drops::default());
+        let guard = drops.guard();
+        let sleeper = handle.spawn(move || {
+            let _guard = guard;
+            urgo::sleep(Duration::MAX);
+        });
+        wait_until("it waits", || handle.metrics().goroutines == 1);
+        let (tell, told) = mpsc::channel();
+        let caller = handle.spawn(move || {
+            urgo::blocking(move || {
+                if is_dropped {
+                    drop(runtime);
+                } else {
+                    let report = runtime.shutdown(SHORT);
+                    assert!(!report.is_complete(), "{report}");
+                    assert_eq!(report.blocking_calls(), 1, "{report}");
+                }
+            });
+            tell.send(()).unwrap();
+            urgo::sleep(Duration::MAX);
+        });
+        told.recv_timeout(PATIENCE).unwrap();
+        assert!(caller.join().unwrap_err().is_cancelled());
+        assert!(sleeper.join().unwrap_err().is_cancelled());
+        assert_eq!(drops.count(), 1);
+        wait_until("the pool's thread to leave", || {
+            handle.metrics().blocking_threads == 0
+        });
     }
 }
