@@ -154,10 +154,11 @@ impl Runtime {
     /// a [`blocking`](crate::blocking) call that does not come back, in a call that blocks their worker, in an
     /// [`uncancellable`](crate::uncancellable) part or a `Drop` that waits. Nothing that they may still use is taken from
     /// them: their stacks, the workers' threads and rings, the threads of the blocking calls and the memory of the runtime stay, detached, and
-    /// go when the last of them has ended, if ever. Destructors may run after this has returned, then.
+    /// go when the last of them has ended, if ever. So do the threads of calls that nobody waits for any more, as lookups of names that their
+    /// callers have given up: for these, too, this waits as long as their number goes down. Destructors may run after this has returned, then.
     ///
-    /// Called by one of the runtime's own goroutines, or in a blocking call of one, which cannot wait for itself, it waits for the others' own ends, begins the end, and returns a
-    /// report that is not complete.
+    /// Called by one of the runtime's own goroutines, or in a blocking call of one, which cannot wait for itself, it waits for the others'
+    /// own ends, begins the end, and returns a report that is not complete.
     ///
     /// ```
     /// use std::time::Duration;
@@ -182,6 +183,9 @@ impl Runtime {
             let report = shutdown::shut_down(&self.shared, grace);
             if report.is_complete() {
                 self.end();
+            } else if self.shared.stop.is_over() {
+                // The pool's threads, which still have calls to run, are detached.
+                self.join_workers();
             } else {
                 // Detached.
                 self.threads.clear();
@@ -197,17 +201,22 @@ impl Runtime {
             return;
         }
         self.shared.begin_stop();
-        let threads = std::mem::take(&mut self.threads);
         if self.shared.is_own_thread() {
             // Dropped by one of its own goroutines, or in a blocking call of one, which cannot wait for itself: the workers end on their own,
             // and the last of them lets the pool's threads end.
+            self.threads.clear();
             return;
         }
-        for thread in threads {
+        self.join_workers();
+        self.shared.pool.stop();
+    }
+
+    /// Blocks the calling thread until all workers have left.
+    fn join_workers(&mut self) {
+        for thread in self.threads.drain(..) {
             // Goroutines' panics do not reach a worker's loop; a worker that dies of a broken invariant has said so.
             let _ = thread.join();
         }
-        self.shared.pool.stop();
     }
 }
 

@@ -8,7 +8,8 @@
 //! 4. Wait for that as long as it gets on. If for a while there have not become fewer goroutines, though some are left, they cannot be ended, or
 //!    a stuck worker keeps those behind it from being cancelled in their turn. In that case cancel all that are there out of turn, and
 //!    wait once more. Then call the roll again: those cannot be ended.
-//! 5. If all have ended, join the threads. If not, let go of them.
+//! 5. If all have ended, wait in the same way for the calls on the pool that nobody waits for any more.
+//! 6. If nothing is left, join the threads. If goroutines are, let go of the threads; if only calls are, of the pool's.
 //!
 //! What cannot be ended is left as it is: its stack, its worker's thread and ring, the blocking thread that runs a call for it, and the
 //! memory that all of them share stay until it ends by itself, since each of them may still be used. Then they go as they would have gone.
@@ -90,17 +91,18 @@ impl ShutdownReport {
         &self.left
     }
 
-    /// Who of those could not be ended, and what they were at in the end. Empty if the runtime has ended.
+    /// Who of those could not be ended, and what they were at in the end. Empty if all have ended.
     pub fn not_ended(&self) -> &[Straggler] {
         &self.not_ended
     }
 
-    /// Calls of [`blocking`](crate::blocking) that still run or wait for a thread.
+    /// Calls of [`blocking`](crate::blocking), and lookups of names that nobody waits for any more, that still run or wait for a thread.
     pub fn blocking_calls(&self) -> usize {
         self.blocking_calls
     }
 
-    /// Whether the runtime has ended: all goroutines unwound, all operations acked, all rings closed, all threads joined.
+    /// Whether the runtime has ended: all goroutines unwound, all operations acked, all rings closed, no
+    /// [call](Self::blocking_calls) left, all threads joined.
     pub fn is_complete(&self) -> bool {
         self.is_complete
     }
@@ -123,7 +125,7 @@ impl fmt::Display for ShutdownReport {
     }
 }
 
-/// Steps 1 to 4. The caller has to join the threads if the report is complete, and to let go of them if not.
+/// Steps 1 to 5. The caller has the last: to join the threads, and not the pool's unless the report is complete.
 pub(super) fn shut_down(shared: &Arc<Shared>, grace: Duration) -> ShutdownReport {
     let own = sched::worker()
         .filter(|worker| Arc::ptr_eq(&worker.shared, shared))
@@ -137,11 +139,20 @@ pub(super) fn shut_down(shared: &Arc<Shared>, grace: Duration) -> ShutdownReport
     seen.retain(|seen| Some(seen.named.id) != own);
     let roll = shared.keep_roll(seen);
     shared.begin_stop();
-    let is_complete = !is_own
-        && (has_ended(shared, grace) || {
+    let patience = grace.clamp(
+        Duration::from_nanos(SHUTDOWN_PATIENCE_NS_MIN),
+        Duration::from_nanos(SHUTDOWN_PATIENCE_NS_MAX),
+    );
+    let has_ended = !is_own
+        && (has_ended(shared, patience) || {
             // A stuck worker keeps the others from being cancelled in order; then in disorder.
-            shared.cancel_unlisted() && has_ended(shared, grace)
+            shared.cancel_unlisted() && has_ended(shared, patience)
         });
+    if has_ended {
+        // Calls that nobody waits for any more.
+        gets_to_zero(patience, || shared.pool.calls() as u64);
+    }
+    let blocking_calls = shared.pool.calls();
     let describe = |seen: &Seen| Straggler {
         id: seen.named.id,
         name: roll.name_of(seen.named.id),
@@ -150,24 +161,20 @@ pub(super) fn shut_down(shared: &Arc<Shared>, grace: Duration) -> ShutdownReport
         worker: seen.home,
     };
     let mut not_ended = Vec::new();
-    if !is_complete {
+    if !has_ended {
         not_ended = shared.call_roll();
         not_ended.retain(|seen| Some(seen.named.id) != own);
     }
     ShutdownReport {
         left: roll.seen.iter().map(describe).collect(),
         not_ended: not_ended.iter().map(describe).collect(),
-        blocking_calls: shared.pool.calls(),
-        is_complete,
+        blocking_calls,
+        is_complete: has_ended && blocking_calls == 0,
     }
 }
 
 /// Waits for the end of all workers' work for as long as it gets on. Blocks the calling goroutine or thread.
-fn has_ended(shared: &Shared, grace: Duration) -> bool {
-    let patience = grace.clamp(
-        Duration::from_nanos(SHUTDOWN_PATIENCE_NS_MIN),
-        Duration::from_nanos(SHUTDOWN_PATIENCE_NS_MAX),
-    );
+fn has_ended(shared: &Shared, patience: Duration) -> bool {
     if !gets_to_zero(patience, || shared.alive()) {
         return false;
     }
@@ -206,4 +213,51 @@ fn nap_until(limit: Duration, mut condition: impl FnMut() -> bool) -> bool {
         nap = (nap * 2).min(Duration::from_nanos(NAP_NS_MAX));
     }
     true
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::Runtime;
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    /// As a lookup that its caller has given up.
+    #[test]
+    fn a_call_that_nobody_waits_for_does_not_keep_the_shutdown() {
+        let runtime = Runtime::builder().workers(1).build().unwrap();
+        let (pool, handle) = (runtime.shared.pool.clone(), runtime.handle());
+        let (release, released) = mpsc::channel::<()>();
+        let (tell, told) = mpsc::channel();
+        let job = Box::new(move || {
+            tell.send(()).unwrap();
+            assert!(released.recv().is_err());
+        });
+        assert!(pool.submit(job).is_ok());
+        told.recv().unwrap();
+        drop(handle.spawn(|| crate::sleep(Duration::MAX)));
+        let report = runtime.shutdown(Duration::ZERO);
+        assert!(report.not_ended().is_empty(), "{report}");
+        assert_eq!(report.blocking_calls(), 1);
+        assert!(!report.is_complete());
+        drop(release);
+        while pool.threads() > 0 {
+            std::thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn a_call_that_comes_to_its_end_in_time_leaves_the_shutdown_complete() {
+        let runtime = Runtime::builder().workers(1).build().unwrap();
+        let (pool, shared) = (runtime.shared.pool.clone(), runtime.shared.clone());
+        let job = Box::new(move || {
+            // Until all workers have left: nobody waits for this.
+            while !shared.stop.is_over() {
+                std::thread::yield_now();
+            }
+        });
+        assert!(pool.submit(job).is_ok());
+        let report = runtime.shutdown(Duration::MAX);
+        assert!(report.is_complete(), "{report}");
+        assert_eq!((pool.calls(), pool.threads()), (0, 0));
+    }
 }
