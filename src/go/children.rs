@@ -21,6 +21,7 @@ use crate::goroutine::Goroutine;
 use crate::park::{Outcome, WaitQueue, WaitReason, Waiter, Wake};
 use crate::sched;
 use std::fmt;
+use std::ops::Deref;
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -32,7 +33,18 @@ pub(super) struct Children {
     is_limited: AtomicBool,
     state: Mutex<State>,
     waiters: [Waiter; 2],
+    kin: Kin,
     panicked: AtomicBool,
+    unstarted: AtomicBool,
+}
+
+/// What one child's failure means for the others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kin {
+    /// Nothing.
+    Apart,
+    /// They are cancelled.
+    Together,
 }
 
 struct State {
@@ -64,7 +76,7 @@ pub(super) enum Spared {
 
 impl Children {
     /// For a scope of the calling goroutine (or thread).
-    pub(super) fn new() -> Arc<Children> {
+    pub(super) fn new(kin: Kin) -> Arc<Children> {
         Arc::new(Children {
             alive: AtomicUsize::new(0),
             is_limited: AtomicBool::new(false),
@@ -77,7 +89,9 @@ impl Children {
                 is_cancelled: false,
             }),
             waiters: [sched::new_waiter(), sched::new_waiter()],
+            kin,
             panicked: AtomicBool::new(false),
+            unstarted: AtomicBool::new(false),
         })
     }
 
@@ -197,6 +211,20 @@ impl Children {
         self.panicked.load(Ordering::Relaxed)
     }
 
+    /// There was no stack for a child, and nobody will join it. On its worker's host stack, or that of whoever drops its handle.
+    pub(super) fn note_unstarted(&self) {
+        self.unstarted.store(true, Ordering::Relaxed);
+        if self.kin == Kin::Together {
+            self.cancel(Spared::Nobody);
+        }
+    }
+
+    /// After [`wait`](Self::wait): whether there was no stack for a child that nobody has joined.
+    pub(super) fn has_unstarted(&self) -> bool {
+        // As in `has_panicked`.
+        self.unstarted.load(Ordering::Relaxed)
+    }
+
     fn leave(&self, place: Option<usize>) {
         let (for_room, is_last) = {
             let mut state = self.lock();
@@ -204,7 +232,8 @@ impl Children {
                 state.started[place] = None;
                 state.vacant.push(place);
             }
-            let was_last = self.alive.fetch_sub(1, Ordering::Relaxed) == 1;
+            // Release pairs with the load in `Joined::drop`.
+            let was_last = self.alive.fetch_sub(1, Ordering::Release) == 1;
             let for_room = if self.has_room(&state) {
                 // SAFETY: under the lock; waiters remove themselves before they go.
                 unsafe { state.line.wake_one() }
@@ -240,6 +269,27 @@ impl fmt::Debug for Children {
     }
 }
 
+/// The children of a scope, in the frame of whoever has opened it: nobody leaves that, by return or by unwinding, before they have ended.
+pub(super) struct Joined(pub(super) Arc<Children>);
+
+impl Deref for Joined {
+    type Target = Arc<Children>;
+
+    fn deref(&self) -> &Arc<Children> {
+        &self.0
+    }
+}
+
+impl Drop for Joined {
+    fn drop(&mut self) {
+        // Acquire pairs with the release in `leave`, as the lock does otherwise. None is left if the scope came to its end.
+        if self.0.alive.load(Ordering::Acquire) != 0 {
+            self.0.cancel(Spared::Nobody);
+            self.0.wait();
+        }
+    }
+}
+
 /// One child's place among the children; counts it out when it goes.
 #[derive(Debug)]
 pub(super) struct Membership {
@@ -249,6 +299,15 @@ pub(super) struct Membership {
 }
 
 impl Membership {
+    /// The child, as it goes: whether that is so because it got no stack. Then it goes on its worker's host stack, on which no goroutine
+    /// runs; one that could not be spawned goes on its spawner's, one that was cancelled on its own.
+    pub(super) fn is_without_stack(&self) -> bool {
+        self.place.is_none()
+            && sched::current().is_none()
+            && sched::worker().is_some_and(|worker| !worker.shared.stop.is_stopping())
+            && !self.children.is_cancelled()
+    }
+
     /// The child, on its own goroutine, first. `false`: the scope was cancelled, and it is not to run.
     pub(super) fn start(&mut self) -> bool {
         let g = sched::current().expect("a child is a goroutine");

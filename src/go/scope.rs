@@ -3,12 +3,13 @@
 //! # Safety
 //!
 //! Closures that borrow from outside the scope are spawned as if they did not: `scope` returns (or unwinds) only when all
-//! of them have ended and dropped their closures and results, whatever happens.
+//! of them have ended and dropped their closures and results, whatever happens. User code is called under `catch_unwind` there; and
+//! should anything else unwind, [`Joined`], which the scope's own frame holds, lets it go no further before the last has ended.
 
 #![allow(unsafe_code)]
 
 use super::builder::{Builder, SpawnError};
-use super::children::{Children, Membership, Spared};
+use super::children::{Children, Joined, Kin, Membership, Spared};
 use super::join::{JoinError, JoinHandle, RawJoin};
 use crate::goroutine::{CancelUnwind, ExitUnwind, Payload, discard};
 use crate::sched;
@@ -19,7 +20,7 @@ use std::sync::{Arc, Mutex};
 
 /// A scope to spawn goroutines in. Made by [`scope`].
 pub struct Scope<'scope, 'env: 'scope> {
-    children: Arc<Children>,
+    children: Joined,
     scope: PhantomData<&'scope mut &'scope ()>,
     env: PhantomData<&'env mut &'env ()>,
 }
@@ -34,7 +35,8 @@ pub struct Scope<'scope, 'env: 'scope> {
 ///
 /// # Panics
 ///
-/// With `f`'s own panic; or if a goroutine of the scope panicked whose handle was not joined.
+/// With `f`'s own panic; or if a goroutine of the scope panicked, or could not start because there was no stack for it, whose handle was
+/// not joined.
 ///
 /// ```
 /// urgo::run(|| {
@@ -52,15 +54,15 @@ pub fn scope<'env, F, T>(f: F) -> T
 where
     F: for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> T,
 {
-    let scope = Scope::new();
+    let scope = Scope::new(Kin::Apart);
     let result = catch_unwind(AssertUnwindSafe(|| f(&scope)));
     scope.end(result)
 }
 
 impl Scope<'_, '_> {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(kin: Kin) -> Self {
         Scope {
-            children: Children::new(),
+            children: Joined(Children::new(kin)),
             scope: PhantomData,
             env: PhantomData,
         }
@@ -81,6 +83,10 @@ impl Scope<'_, '_> {
             Ok(value) => {
                 sched::unwind_if_cancelled();
                 assert!(!self.children.has_panicked(), "a scoped goroutine panicked");
+                assert!(
+                    !self.children.has_unstarted(),
+                    "a scoped goroutine could not start: there was no stack for it"
+                );
                 value
             }
         }
@@ -91,8 +97,23 @@ impl Scope<'_, '_> {
 /// also if it never starts.
 struct Child<F, T> {
     f: F,
+    place: Place<T>,
+}
+
+/// What a child leaves behind it: first its result, then the scope.
+struct Place<T> {
     slot: Arc<Slot<T>>,
     membership: Membership,
+}
+
+impl<T> Drop for Place<T> {
+    fn drop(&mut self) {
+        if self.membership.is_without_stack()
+            && let SlotState::Detached = self.slot.replace(SlotState::Unstarted)
+        {
+            self.membership.children.note_unstarted();
+        }
+    }
 }
 
 /// Where a scoped goroutine's result goes: not into its control block, because the block's result may be dropped only
@@ -104,6 +125,8 @@ struct Slot<T> {
 enum SlotState<T> {
     Running,
     Ended(std::thread::Result<T>),
+    /// There was no stack for it.
+    Unstarted,
     /// The handle is gone, or has taken the result.
     Detached,
 }
@@ -123,12 +146,8 @@ where
     F: FnOnce() -> T,
 {
     fn run(self) {
-        let Child {
-            f,
-            slot,
-            mut membership,
-        } = self;
-        let result = if membership.start() {
+        let Child { f, mut place } = self;
+        let result = if place.membership.start() {
             catch_unwind(AssertUnwindSafe(f))
         } else {
             discard(f);
@@ -137,21 +156,18 @@ where
         // A cancellation (or an exit) goes on to the goroutine's own end, which says so to whoever joins.
         let result = match result {
             Err(payload) if payload.is::<CancelUnwind>() || payload.is::<ExitUnwind>() => {
-                drop(slot);
-                drop(membership);
+                drop(place);
                 resume_unwind(payload);
             }
             result => result,
         };
         let panicked = result.is_err();
-        if let SlotState::Detached = slot.replace(SlotState::Ended(result)) {
+        if let SlotState::Detached = place.slot.replace(SlotState::Ended(result)) {
             // Nobody will take it: it goes now, while what it may borrow is there.
-            membership.children.note_panic(panicked);
-            let unwanted = slot.replace(SlotState::Detached);
-            drop(catch_unwind(AssertUnwindSafe(|| drop(unwanted))));
+            place.membership.children.note_panic(panicked);
+            discard(place.slot.replace(SlotState::Detached));
         }
-        drop(slot);
-        drop(membership);
+        drop(place);
     }
 }
 
@@ -196,8 +212,10 @@ impl<'scope> Scope<'scope, '_> {
         });
         let child = Child {
             f,
-            slot: slot.clone(),
-            membership,
+            place: Place {
+                slot: slot.clone(),
+                membership,
+            },
         };
         // SAFETY: `Send` by the bounds; the scope ends only when the child has counted out, which is after its closure and
         // result are gone (`Child`).
@@ -205,7 +223,7 @@ impl<'scope> Scope<'scope, '_> {
         Ok(ScopedJoinHandle {
             raw: Some(raw),
             slot,
-            children: self.children.clone(),
+            children: self.children.0.clone(),
             scope: PhantomData,
         })
     }
@@ -276,7 +294,7 @@ impl Scope<'_, '_> {
 impl fmt::Debug for Scope<'_, '_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Scope")
-            .field("children", &self.children)
+            .field("children", &self.children.0)
             .finish()
     }
 }
@@ -303,7 +321,7 @@ impl<T> ScopedJoinHandle<'_, T> {
         match self.slot.replace(SlotState::Detached) {
             SlotState::Ended(Ok(value)) => Ok(value),
             SlotState::Ended(Err(payload)) => Err(JoinError::Panic(payload)),
-            SlotState::Running | SlotState::Detached => {
+            SlotState::Running | SlotState::Unstarted | SlotState::Detached => {
                 Err(end.err().unwrap_or(JoinError::Cancelled))
             }
         }
@@ -324,8 +342,11 @@ impl<T> ScopedJoinHandle<'_, T> {
 
 impl<T> Drop for ScopedJoinHandle<'_, T> {
     fn drop(&mut self) {
-        if let SlotState::Ended(result) = self.slot.replace(SlotState::Detached) {
-            self.children.note_panic(result.is_err());
+        match self.slot.replace(SlotState::Detached) {
+            SlotState::Ended(result) => self.children.note_panic(result.is_err()),
+            // Not if it was joined: that has said so.
+            SlotState::Unstarted => self.children.note_unstarted(),
+            SlotState::Running | SlotState::Detached => {}
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Scopes whose goroutines may fail: the first error ends the others.
 
 use super::builder::{Builder, SpawnError};
+use super::children::Kin;
 use super::scope::Scope;
 use crate::goroutine::{CancelUnwind, ExitUnwind};
 use std::fmt;
@@ -18,7 +19,7 @@ pub struct TryScope<'scope, 'env: 'scope, E> {
 ///
 /// As [`scope`](super::scope), and besides: if a goroutine of the scope, or `f` itself, returns an error, the other goroutines are
 /// [cancelled](crate::JoinHandle::cancel), and what is spawned later is dropped without being called. The first error is what this returns;
-/// further ones are dropped. A goroutine that panics cancels the others as well. `f` is not cut short by its goroutines' errors, as in
+/// further ones are dropped. A goroutine that panics cancels the others as well, and so does one for which there is no stack. `f` is not cut short by its goroutines' errors, as in
 /// Go's `errgroup`; it can ask [`is_cancelled`](TryScope::is_cancelled).
 ///
 /// Goroutines hand over results through what they borrow.
@@ -29,7 +30,8 @@ pub struct TryScope<'scope, 'env: 'scope, E> {
 ///
 /// # Panics
 ///
-/// With `f`'s own panic, or if a goroutine of the scope panicked.
+/// With `f`'s own panic, or if a goroutine of the scope panicked, or could not start because there was no stack for it. A panic in the
+/// `Drop` of a further error is that of whoever returned it.
 ///
 /// ```
 /// use std::time::Duration;
@@ -59,7 +61,7 @@ where
     F: for<'scope> FnOnce(&'scope TryScope<'scope, 'env, E>) -> Result<T, E>,
 {
     let scope = TryScope {
-        scope: Scope::new(),
+        scope: Scope::new(Kin::Together),
         first: Mutex::new(None),
     };
     let result = scope.watch(|| f(&scope));
@@ -78,9 +80,10 @@ impl<E> TryScope<'_, '_, E> {
         match catch_unwind(AssertUnwindSafe(f)) {
             Ok(Ok(value)) => Ok(Some(value)),
             Ok(Err(error)) => {
-                self.keep(error);
+                // A late error's `Drop` is user code.
+                let kept = catch_unwind(AssertUnwindSafe(|| self.keep(error)));
                 self.scope.cancel_others();
-                Ok(None)
+                kept.map(|()| None)
             }
             Err(payload) => {
                 // Who is cancelled, or exits, has not failed.

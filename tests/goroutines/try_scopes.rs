@@ -242,3 +242,57 @@ fn under_a_limit_an_error_lets_the_spawner_go_on() {
         });
     }
 }
+
+/// An error whose `Drop` panics, unless an unwinding is under way.
+struct Dropped(Arc<AtomicBool>);
+
+impl Drop for Dropped {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            self.0.store(true, Ordering::SeqCst);
+            panic!("planned: an error's drop");
+        }
+    }
+}
+
+#[test]
+fn no_child_outlives_it_if_a_further_errors_drop_panics() {
+    hush_planned_panics();
+    for workers in [1, 2] {
+        runtime(workers).run(|| {
+            let (is_over, is_dropped) = (
+                Arc::new(AtomicBool::new(false)),
+                Arc::new(AtomicBool::new(false)),
+            );
+            let outlived = Arc::new(AtomicUsize::new(usize::MAX));
+            let message = panic_of(|| {
+                let ended = try_scope(|s| {
+                    let at_it = Arc::new(AtomicBool::new(false));
+                    let (begun, late) = (at_it.clone(), is_dropped.clone());
+                    let (over, count) = (is_over.clone(), outlived.clone());
+                    s.spawn(move || {
+                        urgo::uncancellable(|| {
+                            begun.store(true, Ordering::SeqCst);
+                            wait_until("the panic", || late.load(Ordering::SeqCst));
+                            urgo::sleep(Duration::from_millis(5));
+                        });
+                        count.store(usize::from(over.load(Ordering::SeqCst)), Ordering::SeqCst);
+                        Ok(())
+                    });
+                    wait_until("the child", || at_it.load(Ordering::SeqCst));
+                    let first = is_dropped.clone();
+                    s.spawn(move || Err(Dropped(first)));
+                    wait_until("the first error", || s.is_cancelled());
+                    Err::<(), _>(Dropped(is_dropped.clone()))
+                });
+                std::mem::forget(ended);
+            });
+            is_over.store(true, Ordering::SeqCst);
+            assert!(message.contains("an error's drop"), "{message}");
+            wait_until("the child", || {
+                outlived.load(Ordering::SeqCst) != usize::MAX
+            });
+            assert_eq!(outlived.load(Ordering::SeqCst), 0, "a child outlived it");
+        });
+    }
+}
