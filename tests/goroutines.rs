@@ -28,3 +28,5 @@ mod timers;
 mod try_scopes;
 #[path = "goroutines/uncancellable.rs"]
 mod uncancellable;
+#[path = "goroutines/unstarted.rs"]
+mod unstarted;
