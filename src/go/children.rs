@@ -4,7 +4,7 @@
 //!
 //! A child is counted when it is spawned. When it starts it adds itself to those that can be cancelled, unless the scope has been cancelled: then it ends
 //! at once. When its closure and its result are gone it takes itself off and counts out. So whoever is on the list is alive
-//! for as long as the lock is held, and can be cancelled under it.
+//! for as long as the lock is held, and can be marked as cancelled under it.
 //!
 //! The scope waits for the last child twice at most. Its first wait may be cut short, by a cancellation of the scope's own goroutine, which
 //! it passes on to the children; the second may not. The child that counts out last ends whichever is not over. The two
@@ -19,7 +19,7 @@
 use crate::atomic::{AtomicBool, AtomicUsize, Ordering};
 use crate::goroutine::Goroutine;
 use crate::park::{Outcome, WaitQueue, WaitReason, Waiter, Wake};
-use crate::sched;
+use crate::sched::{self, Marked};
 use std::fmt;
 use std::ops::Deref;
 use std::ptr::NonNull;
@@ -151,8 +151,10 @@ impl Children {
     }
 
     /// Cancels all children in the order of their ids, those that have not started or been spawned included.
+    ///
+    /// Marks them under the lock, and tells their homes outside it: those that end meanwhile need it.
     pub(super) fn cancel(&self, spared: Spared) {
-        let wakes = {
+        let (marked, wakes) = {
             let mut state = self.lock();
             state.is_cancelled = true;
             let caller = match spared {
@@ -167,9 +169,10 @@ impl Children {
                 .map(|g| unsafe { g.as_ref() });
             let mut started = Vec::from_iter(started.filter(|g| Some(g.id()) != caller));
             started.sort_unstable_by_key(|g| g.id());
-            started.into_iter().for_each(sched::cancel);
-            state.wake_all()
+            let marked = started.into_iter().filter_map(sched::mark_started);
+            (Vec::from_iter(marked), state.wake_all())
         };
+        marked.into_iter().for_each(Marked::tell_home);
         wakes.into_iter().for_each(sched::settle);
     }
 

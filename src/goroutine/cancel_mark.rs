@@ -60,8 +60,7 @@ impl CancelMark {
     /// must send its home the command.
     #[must_use]
     pub(crate) fn ask(&self, barriers: Barriers, has_started: impl FnOnce() -> bool) -> bool {
-        // CM2, pairs with `is_set`.
-        if self.0.swap(true, Ordering::AcqRel) {
+        if !self.ask_started() {
             return false;
         }
         match barriers {
@@ -71,6 +70,14 @@ impl CancelMark {
             Barriers::Fences => fence(Ordering::SeqCst),
         }
         has_started()
+    }
+
+    /// As [`ask`](Self::ask), for a goroutine of which the caller knows, from itself, that it has started: there is no race with the start, and
+    /// so no barrier.
+    #[must_use]
+    pub(crate) fn ask_started(&self) -> bool {
+        // CM2, pairs with `is_set`.
+        !self.0.swap(true, Ordering::AcqRel)
     }
 
     /// Home only, after it has stored that the goroutine has started.
@@ -115,6 +122,38 @@ mod tests {
                 started.store(true, Ordering::Relaxed);
                 let is_seen = mark.is_set_at_start(barriers);
                 let sent = cancellers.map(|canceller| canceller.join().unwrap());
+                assert!(is_seen || sent.contains(&true), "nobody cancels it");
+                assert!(!(sent[0] && sent[1]), "one command is enough");
+            });
+        }
+    }
+
+    /// One cancels a goroutine at any moment, another as soon as the goroutine has said that it runs: as above.
+    #[test]
+    fn loom_cancel_mark_of_one_that_is_known_to_have_started() {
+        for barriers in [Barriers::Asymmetric, Barriers::Fences] {
+            loom::model(move || {
+                let new = || AtomicBool::new(false);
+                let state = Arc::new((CancelMark::new(), new(), new()));
+                let (any, late) = (state.clone(), state.clone());
+                let any = loom::thread::spawn(move || {
+                    let (mark, started, _) = &*any;
+                    mark.ask(barriers, || started.load(Ordering::Relaxed))
+                });
+                let late = loom::thread::spawn(move || {
+                    let (mark, started, runs) = &*late;
+                    // Pairs with the store below.
+                    runs.load(Ordering::Acquire) && {
+                        assert!(started.load(Ordering::Relaxed));
+                        mark.ask_started()
+                    }
+                });
+                let (mark, started, runs) = &*state;
+                started.store(true, Ordering::Relaxed);
+                let is_seen = mark.is_set_at_start(barriers);
+                // Pairs with the load above.
+                runs.store(!is_seen, Ordering::Release);
+                let sent = [any, late].map(|canceller| canceller.join().unwrap());
                 assert!(is_seen || sent.contains(&true), "nobody cancels it");
                 assert!(!(sent[0] && sent[1]), "one command is enough");
             });

@@ -88,7 +88,7 @@ mod worker;
 
 #[cfg(not(urgo_loom))]
 mod exports {
-    pub(crate) use super::cancel::cancel;
+    pub(crate) use super::cancel::{Marked, cancel, mark_started};
     pub(crate) use super::operation::{Performed, perform};
     pub(crate) use super::roll::Seen;
     pub(crate) use super::shared::{Shared, cancel_fd};

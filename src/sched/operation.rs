@@ -188,6 +188,9 @@ unsafe fn run(
         worker.with_timers(|timers| timers.remove(&timer));
     }
     g.waiting.set(Waiting::No);
+    if g.cancelled.get() {
+        worker.take_turn(g, reason);
+    }
     worker.with_driver(|driver| driver.outcome(token))
 }
 

@@ -428,6 +428,53 @@ fn goroutines_of_one_worker_unwind_in_the_order_in_which_a_thread_cancels_them()
     unwound_in_the_order_of_the_calls(2, true);
 }
 
+/// Beside one that computes, the line does not go on by one goroutine per turn of that one; and it keeps its order.
+#[test]
+fn a_line_that_waits_for_the_kernel_ends_together_beside_a_busy_goroutine() {
+    const WAITING: usize = 600;
+    runtime(1).run(|| {
+        let (order, at_it) = (Log::new(), Arc::new(AtomicUsize::new(0)));
+        let listener = Arc::new(TcpListener::bind("127.0.0.1:0").unwrap());
+        let mut handles = Vec::from_iter((0..WAITING).map(|n| {
+            let (order, at_it, listener) = (order.clone(), at_it.clone(), listener.clone());
+            let handle = urgo::spawn(move || {
+                let _guard = OnDrop(|| order.add(n));
+                at_it.fetch_add(1, Ordering::SeqCst);
+                drop(listener.accept());
+            });
+            (n, handle)
+        }));
+        wait_until("all wait", || at_it.load(Ordering::SeqCst) == WAITING);
+        urgo::sleep(Duration::from_millis(3));
+        Random::new(seed()).shuffle(&mut handles);
+        let turns = Arc::new(AtomicUsize::new(0));
+        let (is_over, counted) = (Arc::new(AtomicBool::new(false)), turns.clone());
+        let over = is_over.clone();
+        let busy = urgo::spawn(move || {
+            while !over.load(Ordering::SeqCst) {
+                let begun = Instant::now();
+                while begun.elapsed() < Duration::from_micros(100) {
+                    std::hint::spin_loop();
+                }
+                counted.fetch_add(1, Ordering::SeqCst);
+                urgo::yield_now();
+            }
+        });
+        wait_until("the busy one", || turns.load(Ordering::SeqCst) > 3);
+        let before = turns.load(Ordering::SeqCst);
+        handles.iter().for_each(|(_, handle)| handle.cancel());
+        let expected = Vec::from_iter(handles.iter().map(|(n, _)| *n));
+        for (_, handle) in handles {
+            assert!(handle.join().unwrap_err().is_cancelled());
+        }
+        let turns = turns.load(Ordering::SeqCst) - before;
+        is_over.store(true, Ordering::SeqCst);
+        busy.join().unwrap();
+        assert_eq!(order.entries(), expected);
+        assert!(turns < WAITING / 2, "{turns} turns for {WAITING}");
+    });
+}
+
 /// Goroutines that are fresh, starting, just parked or long parked when the cancellation comes: none is missed.
 #[test]
 fn a_cancellation_that_meets_the_start_is_not_lost() {
