@@ -16,7 +16,7 @@ use urgo::{Handle, JoinHandle, Straggler};
 use crate::support::{Drops, Log, OnDrop, PATIENCE, alone, runtime, wait_until};
 
 /// Short for a wait, and long for a machine that is busy with other things: nobody who can be ended is given up before.
-const SHORT: Duration = Duration::from_millis(300);
+const SHORT: Duration = Duration::from_secs(1);
 
 type Wait = Box<dyn FnOnce() + Send>;
 
@@ -204,7 +204,7 @@ fn a_blocking_call_and_a_pending_read_of_stdin_do_not_keep_the_shutdown() {
         wait_until("all have begun", || begun.load(Ordering::SeqCst) == 12);
         wait_until("both calls run", || handle.metrics().blocking_threads == 2);
         urgo::sleep(Duration::from_millis(5));
-        let report = runtime.shutdown(Duration::from_millis(500));
+        let report = runtime.shutdown(SHORT);
         println!("{report}");
         assert!(!report.is_complete());
         assert_eq!(report.left().len(), 12);

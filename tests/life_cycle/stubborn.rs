@@ -9,7 +9,7 @@ use urgo::go::{Builder, Placement};
 use crate::support::{Drops, OnDrop, PATIENCE, runtime, wait_until};
 
 /// Short for a wait, and long for a machine that is busy with other things.
-const SHORT: Duration = Duration::from_millis(300);
+const SHORT: Duration = Duration::from_secs(1);
 
 fn on(worker: usize) -> Builder {
     Builder::new().placement(Placement::Worker(worker))
@@ -34,8 +34,10 @@ fn a_goroutine_that_spawns_for_ever_does_not_keep_the_shutdown() {
         wait_until("it spawns", || flags.0.load(Ordering::SeqCst));
         let report = runtime.shutdown(SHORT);
         assert!(!report.is_complete());
-        assert_eq!(report.not_ended().len(), 1, "{report}");
-        assert_eq!(report.not_ended()[0].id(), spawner.id());
+        let (first, others) = report.not_ended().split_first().unwrap();
+        assert_eq!(first.id(), spawner.id());
+        // One may be there that is just being refused.
+        assert!(others.iter().all(|s| s.worker().is_none()), "{report}");
         flags.1.store(true, Ordering::SeqCst);
         drop(spawner.join());
     }
@@ -95,8 +97,11 @@ fn goroutines_that_start_while_the_end_begins_are_ended_even_if_a_worker_is_stuc
             };
             let local = Builder::new().placement(Placement::Local);
             drop(local.spawn(waiting).unwrap());
-            of.fetch_add(1, Ordering::SeqCst);
-            urgo::yield_now();
+            if of.fetch_add(1, Ordering::SeqCst) % 16 == 0 {
+                urgo::sleep(Duration::from_millis(1));
+            } else {
+                urgo::yield_now();
+            }
         }
     });
     wait_until("it spawns", || spawned.load(Ordering::SeqCst) > 100);
@@ -110,7 +115,7 @@ fn goroutines_that_start_while_the_end_begins_are_ended_even_if_a_worker_is_stuc
     });
     let stuck = stuck.unwrap();
     wait_until("it is stuck", || is_stuck.load(Ordering::SeqCst));
-    let report = runtime.shutdown(Duration::from_millis(1));
+    let report = runtime.shutdown(SHORT);
     assert!(!report.is_complete());
     let not_ended = Vec::from_iter(report.not_ended().iter().map(urgo::Straggler::id));
     assert_eq!(not_ended, [stuck.id()], "{report}");
