@@ -475,6 +475,53 @@ fn a_line_that_waits_for_the_kernel_ends_together_beside_a_busy_goroutine() {
     });
 }
 
+/// Bytes have come for them, in whatever order, so the kernel ends their calls in that order and before the first in line's: they unwind in
+/// their turn all the same.
+#[test]
+fn those_whose_operation_is_over_before_their_turn_unwind_in_their_turn() {
+    const READERS: usize = 8;
+    for round in 0..20 {
+        let order = Log::new();
+        runtime(1).run(|| {
+            let at_it = Arc::new(AtomicUsize::new(0));
+            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+            let address = listener.local_addr().unwrap();
+            let (begun, of) = (at_it.clone(), order.clone());
+            let mut handles = vec![urgo::spawn(move || {
+                let _guard = OnDrop(|| of.add(0));
+                let nobody = TcpListener::bind("127.0.0.1:0").unwrap();
+                begun.fetch_add(1, Ordering::SeqCst);
+                drop(nobody.accept());
+            })];
+            let mut writers = Vec::new();
+            for n in 1..=READERS {
+                // Of std: a write that lets no goroutine run.
+                writers.push(std::net::TcpStream::connect(address).unwrap());
+                let (mut stream, _) = listener.accept().unwrap();
+                let (of, begun) = (order.clone(), at_it.clone());
+                handles.push(urgo::spawn(move || {
+                    let _guard = OnDrop(|| of.add(n));
+                    begun.fetch_add(1, Ordering::SeqCst);
+                    drop(stream.read(&mut [0]));
+                    urgo::sleep(Duration::MAX);
+                }));
+            }
+            wait_until("all wait", || at_it.load(Ordering::SeqCst) == 1 + READERS);
+            urgo::sleep(Duration::from_millis(3));
+            let mut bytes = Vec::from_iter(1..=READERS);
+            Random::new(seed() + round).shuffle(&mut bytes);
+            for n in bytes {
+                writers[n - 1].write_all(&[1]).unwrap();
+            }
+            handles.iter().for_each(JoinHandle::cancel);
+            for handle in handles {
+                assert!(handle.join().unwrap_err().is_cancelled());
+            }
+        });
+        assert_eq!(order.entries(), Vec::from_iter(0..=READERS));
+    }
+}
+
 /// Goroutines that are fresh, starting, just parked or long parked when the cancellation comes: none is missed.
 #[test]
 fn a_cancellation_that_meets_the_start_is_not_lost() {
