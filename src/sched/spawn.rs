@@ -168,11 +168,17 @@ impl Worker {
         }
     }
 
-    /// A random other worker, if this one has many more live goroutines: power of two choices, one of them always this one.
+    /// A random other worker, if this one has many more live goroutines: power of two choices, one of them always this one. If not,
+    /// this one for a connection that was just accepted: connections are dealt out, not left for a thief that has nothing to do at
+    /// the moment, who would take one after the other as they come and keep them for good.
     #[inline]
     fn less_loaded(&self) -> Option<&Remote> {
         let all = &self.shared.remotes;
-        let live = self.live.get() + self.accepted_here();
+        let accepted = self.accepted_here();
+        let mut live = self.live.get() + accepted;
+        if accepted > 0 {
+            live += self.remote.placed.load(Ordering::Relaxed);
+        }
         if all.len() == 1 || live < PLACED_LIVE_MIN {
             return None;
         }
@@ -183,11 +189,13 @@ impl Worker {
             }
         };
         let load = all[other].load();
-        if live <= load + load / 8 + 2 {
-            return None;
+        let is_behind = live > load + load / 8 + 2;
+        self.accepted.set(accepted.saturating_sub(1));
+        if is_behind {
+            Some(&all[other])
+        } else {
+            (accepted > 0).then_some(&*self.remote)
         }
-        self.accepted.set(self.accepted.get().saturating_sub(1));
-        Some(&all[other])
     }
 
     /// Connections that were accepted in a row and whose goroutines still lie here, or are about to.
