@@ -191,7 +191,11 @@ unsafe fn run(
     if g.cancelled.get() {
         worker.take_turn(g, reason);
     }
-    worker.with_driver(|driver| driver.outcome(token))
+    let outcome = worker.with_driver(|driver| driver.outcome(token));
+    if reason == WaitReason::Accept && outcome.res >= 0 {
+        worker.accepted.set(worker.accepted.get() + 1);
+    }
+    outcome
 }
 
 /// The kernel takes no more for now: wait in line until completions were reaped.
